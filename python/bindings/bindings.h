@@ -1,0 +1,103 @@
+#pragma once
+#include <Python.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/function.h"
+#include "base/array.h"
+#include "base/error.h"
+#include "expr/expr.h"
+#include "expr/op_def.h"
+
+namespace snug::python {
+
+namespace nb = nanobind;
+
+// ---- objects.cpp: expressions as Python objects
+
+/// The Python object of an expression: always the same one while anybody holds the expression.
+/// None for an empty expression.
+nb::object wrap(const Expr& e);
+nb::object wrap(const Ref<Apply>& apply);
+nb::list wrap_all(const std::vector<Expr>& items);
+bool is_variable(nb::handle h);
+/// The expression of a Variable object; a TypeError naming `what` otherwise.
+Expr unwrap(nb::handle h, std::string_view what);
+std::vector<Expr> unwrap_all(nb::handle sequence, std::string_view what);
+
+/// Anything that can stand for a tensor: a variable, a number, an array, or a list of these.
+/// Numbers follow Theano's autocast; errors name `what`.
+Expr as_tensor(nb::handle h, std::string_view what);
+/// True for the kinds of objects that `as_tensor` takes; operators answer NotImplemented otherwise.
+bool is_tensor_like(nb::handle h);
+
+/// The text of a type as users know it: "TensorType(float32, matrix)".
+std::string describe_type(const TensorType& type);
+
+// ---- arrays.cpp: NumPy and DLPack
+
+void init_arrays();
+/// NumPy's number of a dtype, and back. bfloat16 is the one of ml_dtypes.
+int numpy_type(DType dtype);
+std::optional<DType> dtype_of_descr(PyObject* descr);
+/// "float32", numpy.float32, numpy.dtype("float32"), "floatX".
+DType as_dtype(nb::handle h);
+nb::object numpy_dtype(DType dtype);
+
+/// A NumPy array that shares the storage of `array`.
+nb::object export_array(const Array& array);
+/// An Array over the memory of a NumPy array, which it keeps alive. Takes a copy where the memory
+/// is not aligned, has foreign byte order or strides that are no multiple of the item.
+Array import_array(nb::handle ndarray);
+/// numpy.asarray for everything, with __dlpack__ objects taken without a copy.
+nb::object as_ndarray(nb::handle h);
+
+/// How far values may be converted on the way into a typed variable (Theano's `allow_downcast`).
+enum class Downcast : std::int8_t { Never, FloatLiterals, Always };
+
+/// The value as a NumPy array of exactly this type, converted only as Theano allows; a TypeError
+/// that names `what` otherwise. The result may be `h` itself.
+nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast downcast,
+                  std::string_view what);
+
+// ---- origin.cpp, interrupt.cpp, errors.cpp
+
+void init_origins(nb::module_& m);
+void init_errors(nb::module_& m);
+/// Sets the Python error for an exception in flight; call inside a catch block.
+void set_python_error();
+
+/// While one lives on the main thread, Ctrl-C asks the running call to stop. Made with the GIL.
+class InterruptGuard {
+ public:
+  /// `check_handler`: the call may be long, so make sure that SIGINT still comes to us.
+  explicit InterruptGuard(bool check_handler);
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+
+ private:
+  bool armed_ = false;
+};
+void init_interrupts();
+
+// ---- the parts of the module
+
+void bind_objects(nb::module_& m);
+void bind_index(nb::module_& m);
+void bind_ops(nb::module_& m);
+void bind_function(nb::module_& m);
+
+// ---- index.cpp
+
+nb::object get_item(nb::handle self, nb::handle key);
+
+}  // namespace snug::python

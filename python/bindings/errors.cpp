@@ -1,0 +1,88 @@
+#include "bindings.h"
+
+namespace snug::python {
+namespace {
+
+PyObject* missing_input = nullptr;
+PyObject* unused_input = nullptr;
+PyObject* disconnected_input = nullptr;
+PyObject* internal = nullptr;
+PyObject* linalg = nullptr;
+
+PyObject* class_of(Fault fault) {
+  switch (fault) {
+    case Fault::Type: return PyExc_TypeError;
+    case Fault::Shape: return PyExc_ValueError;
+    case Fault::Value: return PyExc_ValueError;
+    case Fault::Index: return PyExc_IndexError;
+    case Fault::Missing: return missing_input;
+    case Fault::Unused: return unused_input;
+    case Fault::Disconnected: return disconnected_input;
+    case Fault::Numeric: return linalg;
+    case Fault::Unsupported: return PyExc_NotImplementedError;
+    case Fault::Memory: return PyExc_MemoryError;
+    case Fault::Device: return PyExc_RuntimeError;
+    case Fault::Interrupted: return PyExc_KeyboardInterrupt;
+    case Fault::Internal: return internal;
+  }
+  return PyExc_RuntimeError;
+}
+
+void set_error(const Error& e) {
+  // Python's own KeyboardInterrupt for the same Ctrl-C is pending: one is enough.
+  if (e.fault() == Fault::Interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
+  PyErr_SetString(class_of(e.fault()), e.what());
+}
+
+PyObject* make_class(nb::module_& m, const char* name, PyObject* base, const char* doc) {
+  std::string full = std::string("snug.") + name;
+  PyObject* c = PyErr_NewExceptionWithDoc(full.c_str(), doc, base, nullptr);
+  if (!c) throw nb::python_error();
+  m.attr(name) = nb::borrow(c);
+  return c;
+}
+
+}  // namespace
+
+void init_errors(nb::module_& m) {
+  missing_input = make_class(m, "MissingInputError", PyExc_Exception,
+                             "An expression needs an input that the function does not have.");
+  unused_input = make_class(m, "UnusedInputError", PyExc_Exception,
+                            "A function has an input that no output or update needs.");
+  disconnected_input = make_class(m, "DisconnectedInputError", PyExc_ValueError,
+                                  "A gradient by a variable that the cost does not depend on.");
+  internal = make_class(m, "InternalError", PyExc_RuntimeError,
+                        "A fault of snug itself; please report it.");
+  linalg = nb::module_::import_("numpy.linalg").attr("LinAlgError").release().ptr();
+  nb::register_exception_translator(
+      [](const std::exception_ptr& p, void*) {
+        try {
+          std::rethrow_exception(p);
+        } catch (const Error& e) {
+          set_error(e);
+        }
+      },
+      nullptr);
+}
+
+void set_python_error() {
+  try {
+    throw;
+  } catch (const Error& e) {
+    set_error(e);
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const nb::builtin_exception& e) {
+    PyErr_SetString(e.type() == nb::exception_type::type_error    ? PyExc_TypeError
+                    : e.type() == nb::exception_type::index_error ? PyExc_IndexError
+                    : e.type() == nb::exception_type::value_error ? PyExc_ValueError
+                                                                  : PyExc_RuntimeError,
+                    e.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+}
+
+}  // namespace snug::python

@@ -1,0 +1,64 @@
+#include <csignal>
+
+#include <atomic>
+#include <thread>
+
+#include "bindings.h"
+
+namespace snug::python {
+namespace {
+
+std::thread::id main_thread;
+volatile std::sig_atomic_t running = 0;  // a call of the main thread wants to know of Ctrl-C
+struct sigaction next_handler;           // Python's own, which we call after ours
+
+void on_interrupt(int number, siginfo_t* info, void* context) {
+  if (running) request_interrupt();
+  if (next_handler.sa_flags & SA_SIGINFO) {
+    if (next_handler.sa_sigaction) next_handler.sa_sigaction(number, info, context);
+  } else if (next_handler.sa_handler != SIG_DFL && next_handler.sa_handler != SIG_IGN) {
+    next_handler.sa_handler(number);
+  }
+}
+
+/// Puts our handler in front of the one of the interpreter. Leaves SIG_DFL and SIG_IGN alone.
+bool install() {
+  struct sigaction current;
+  if (sigaction(SIGINT, nullptr, &current) != 0) return false;
+  if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_interrupt) return true;
+  if (!(current.sa_flags & SA_SIGINFO) &&
+      (current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN))
+    return false;
+  next_handler = current;
+  struct sigaction ours = {};
+  ours.sa_sigaction = on_interrupt;
+  ours.sa_flags = current.sa_flags | SA_SIGINFO;
+  ours.sa_mask = current.sa_mask;
+  return sigaction(SIGINT, &ours, nullptr) == 0;
+}
+
+/// True if Ctrl-C means KeyboardInterrupt: a program with its own handler decides for itself.
+bool default_meaning() {
+  nb::object signal = nb::module_::import_("signal");
+  return signal.attr("getsignal")(SIGINT).is(signal.attr("default_int_handler"));
+}
+
+bool wanted = false;
+
+}  // namespace
+
+void init_interrupts() { main_thread = std::this_thread::get_id(); }
+
+InterruptGuard::InterruptGuard(bool check_handler) {
+  if (std::this_thread::get_id() != main_thread || running) return;
+  if (check_handler) wanted = default_meaning() && install();
+  if (!wanted) return;
+  armed_ = true;
+  running = 1;
+}
+
+InterruptGuard::~InterruptGuard() {
+  if (armed_) running = 0;
+}
+
+}  // namespace snug::python

@@ -1,0 +1,131 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/array.h"
+#include "expr/expr.h"
+
+namespace snug {
+
+enum class Mode : std::uint8_t {
+  Fast,
+  Check,      // each step is compared with the reference on the same inputs; freed memory is poisoned
+  Reference,  // the interpreter alone
+};
+enum class OnUnusedInput : std::uint8_t { Raise, Warn, Ignore };
+
+struct FunctionOptions {
+  std::vector<std::pair<Expr, Expr>> updates = {};  // (shared variable, its new value)
+  std::vector<std::pair<Expr, Expr>> givens = {};   // (expression, what stands for it)
+  std::vector<std::pair<Expr, Dims>> shapes = {};   // hints: sizes of inputs, -1 = not known
+  std::string name = {};
+  std::string memory = {};           // budget: "", "512MiB", "4GB", "100000" (bytes)
+  std::int64_t micro_batches = 0;    // > 1: run the batch in that many slices
+  Mode mode = Mode::Fast;
+  bool no_default_updates = false;
+  bool strict_math = false;
+  OnUnusedInput on_unused_input = OnUnusedInput::Raise;
+  int threads = 0;                   // 0: all cores
+  int contexts = 1;                  // calls that may run at the same time
+  std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
+};
+
+/// An argument as the caller holds it. The memory stays the caller's.
+struct ArgView {
+  const std::byte* data = nullptr;
+  DType dtype = DType::F32;
+  Dims shape;
+  Dims strides;  // in elements
+};
+
+struct MemoryReport {
+  // bytes by class
+  std::int64_t inputs = 0, outputs = 0, parameters = 0, constants = 0;
+  std::int64_t arena = 0;         // planned height: temporaries, workspace, copies
+  std::int64_t temporaries = 0, workspace = 0;  // at the peak
+  std::int64_t peak = 0;          // arena + parameters + outputs + constants
+  std::string peak_step;          // "step 12 of 30: dot (train.py:41)"
+  std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
+  std::string note;               // "not known before running: ..." or ""
+  std::string describe() const;   // an aligned table
+};
+
+class FunctionImpl;
+
+/// A compiled function. Copies share the compiled state. Calls may come from several threads.
+class Function {
+ public:
+  Function() = default;
+  explicit Function(std::shared_ptr<FunctionImpl> impl) : impl_(std::move(impl)) {}
+
+  /// C++ call: arrays in, arrays out.
+  std::vector<Array> call(std::vector<Array> arguments) const;
+  template <class... A>
+  Array operator()(const A&... arguments) const {  // the first output, or an empty array
+    std::vector<Array> outputs = call({Array(arguments)...});
+    return outputs.empty() ? Array{} : outputs[0];
+  }
+  /// The allocation-free path: outputs are the caller's, contiguous and of the right shape.
+  void run_into(std::span<const ArgView> arguments, std::span<std::byte* const> outputs) const;
+
+  /// A call in two steps, for bindings that allocate the outputs themselves. Holds a context and
+  /// the locks of the shared variables until it dies.
+  class Call {
+   public:
+    std::size_t output_count() const;
+    DType output_dtype(std::size_t i) const;
+    /// Before `run`: the size to allocate. After it: the actual one (smaller only where the size
+    /// depends on computed data).
+    const Dims& output_shape(std::size_t i) const;
+    void run(std::span<std::byte* const> outputs);
+    ~Call();
+    Call(Call&&) noexcept;
+    Call(const Call&) = delete;
+
+   private:
+    friend class Function;
+    friend class FunctionImpl;
+    explicit Call(void* state) : state_(state) {}
+    void* state_ = nullptr;
+  };
+  Call prepare(std::span<const ArgView> arguments) const;
+
+  /// Plans for given shapes of the inputs without running or allocating.
+  MemoryReport memory(std::span<const Dims> shapes) const;
+  /// The graph after each stage, the rules that fired, times and kernels.
+  std::string explain() const;
+  /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",
+  /// "kernels_from_cache".
+  std::int64_t counter(std::string_view name) const;
+
+  std::size_t input_count() const;
+  const TensorType& input_type(std::size_t i) const;
+  const std::string& input_name(std::size_t i) const;
+  std::size_t output_count() const;
+  const TensorType& output_type(std::size_t i) const;
+  const std::string& name() const;
+  bool valid() const { return impl_ != nullptr; }
+  FunctionImpl* impl() const { return impl_.get(); }
+
+ private:
+  std::shared_ptr<FunctionImpl> impl_;
+};
+
+/// Compiles. Errors: an input that is no variable, used twice, missing or unused; a cyclic given; an
+/// update of something that is not shared, twice, or of another type.
+Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                  const FunctionOptions& options = {});
+inline Function function(const std::vector<Expr>& inputs, const Expr& output,
+                         const FunctionOptions& options = {}) {
+  return function(inputs, std::vector<Expr>{output}, options);
+}
+
+/// A request to stop running calls (Ctrl-C): honoured between steps until the commit point.
+void request_interrupt();
+
+}  // namespace snug

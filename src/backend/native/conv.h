@@ -1,0 +1,38 @@
+#pragma once
+#include <memory>
+
+#include "kernel/library.h"
+
+namespace snug::native {
+
+enum class ConvKind : std::uint8_t { Forward, GradInput, GradWeight };
+
+/// Sizes of a convolution x (n, c, h, w), weight (o, c / groups, kh, kw), y (n, o, oh, ow).
+struct ConvShape {
+  std::int64_t n, c, h, w, o, kh, kw, oh, ow;
+  std::int64_t top, bottom, left, right;  // padding
+  std::int64_t sh, sw, dh, dw;            // strides and dilation
+  std::int64_t groups;
+  bool flip;  // a convolution in the mathematical sense: the kernel is turned by 180 degrees
+
+  std::int64_t group_in() const { return c / groups; }
+  std::int64_t group_out() const { return o / groups; }
+  std::int64_t taps() const { return kh * kw; }
+  std::int64_t work() const { return n * o * oh * ow * group_in() * taps(); }
+};
+
+/// The constants of the op; `sizes` fills in the rest from the operands of a run.
+class ConvAttrs {
+ public:
+  explicit ConvAttrs(const Attrs& attrs);
+  ConvShape sizes(ConvKind kind, const ArgDesc& in0, const ArgDesc& in1, const ArgDesc& out) const;
+
+ private:
+  ConvShape base_{};
+};
+
+/// Any dtype, sizes of the run: float32 and float64 by unfolding into the workspace and OpenBLAS,
+/// the others by loops that accumulate in a wide type.
+std::unique_ptr<PreparedCall> prepare_conv(const CallSite& site, ConvKind kind);
+
+}  // namespace snug::native

@@ -1,0 +1,292 @@
+#include "backend/native/gemm.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <optional>
+
+#include "backend/native/call.h"
+#include "backend/native/convert.h"
+#include "backend/native/elements.h"
+#include "backend/native/parallel.h"
+#include "backend/native/routines.h"
+
+namespace snug::native {
+namespace {
+
+template <class T>
+void loop_gemm_typed(const Gemm& g, int threads) {
+  using E = Element<T>;
+  using Acc = typename E::Acc;
+  constexpr std::int64_t kRows = 16, kCols = 64, kDepth = 64;
+  const T* const a = reinterpret_cast<const T*>(g.a);
+  const T* const b = reinterpret_cast<const T*>(g.b);
+  T* const c = reinterpret_cast<T*>(g.c);
+  const bool direct = std::is_same_v<T, Acc> && g.b_col == 1;  // rows of b serve as they are
+  const std::int64_t down = (g.m + kRows - 1) / kRows, across = (g.n + kCols - 1) / kCols;
+  parallel_ranges(down * across, g.m * g.n * g.k, threads, [&](std::int64_t t, std::int64_t last) {
+    Acc acc[kRows][kCols];
+    Acc packed[kDepth][kCols];
+    for (; t < last; ++t) {
+      const std::int64_t i0 = t / across * kRows, j0 = t % across * kCols;
+      const std::int64_t rows = std::min(kRows, g.m - i0), cols = std::min(kCols, g.n - j0);
+      for (std::int64_t i = 0; i < rows; ++i) std::fill_n(acc[i], cols, Acc{});
+      for (std::int64_t k0 = 0; k0 < g.k; k0 += kDepth) {
+        const std::int64_t depth = std::min(kDepth, g.k - k0);
+        const T* const tile = b + k0 * g.b_row + j0 * g.b_col;
+        if (!direct)
+          for (std::int64_t k = 0; k < depth; ++k)
+            for (std::int64_t j = 0; j < cols; ++j)
+              packed[k][j] = E::load(tile[k * g.b_row + j * g.b_col]);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          for (std::int64_t k = 0; k < depth; ++k) {
+            const Acc x = E::load(a[(i0 + i) * g.a_row + (k0 + k) * g.a_col]);
+            const Acc* row = packed[k];
+            if constexpr (std::is_same_v<T, Acc>)
+              if (direct) row = tile + k * g.b_row;
+            for (std::int64_t j = 0; j < cols; ++j)
+              acc[i][j] = E::add(acc[i][j], E::mul(x, row[j]));
+          }
+        }
+      }
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < cols; ++j)
+          c[(i0 + i) * g.c_row + (j0 + j) * g.c_col] = E::store(acc[i][j]);
+    }
+  });
+}
+
+struct BlasLayout {
+  bool transposed;
+  int ld;
+};
+
+/// How a matrix looks to a row-major BLAS, if it does.
+std::optional<BlasLayout> blas_layout(std::int64_t rows, std::int64_t cols, std::int64_t row_stride,
+                                      std::int64_t col_stride) {
+  const auto try_as = [](bool transposed, std::int64_t outer, std::int64_t inner,
+                         std::int64_t outer_stride,
+                         std::int64_t inner_stride) -> std::optional<BlasLayout> {
+    if (inner > 1 && inner_stride != 1) return std::nullopt;
+    const std::int64_t ld = outer > 1 ? outer_stride : std::max<std::int64_t>(inner, 1);
+    if (ld < std::max<std::int64_t>(inner, 1) || ld > INT_MAX) return std::nullopt;
+    return BlasLayout{transposed, static_cast<int>(ld)};
+  };
+  if (auto plain = try_as(false, rows, cols, row_stride, col_stride)) return plain;
+  return try_as(true, cols, rows, col_stride, row_stride);
+}
+
+constexpr std::int64_t kTileM = 384, kTileN = 1024, kTileK = 512;
+
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+void pack_run(const float* from, float* to, std::int64_t n) { std::copy_n(from, n, to); }
+void pack_run(const double* from, double* to, std::int64_t n) { std::copy_n(from, n, to); }
+void pack_run(const Half* from, float* to, std::int64_t n) {
+  widen(DType::F16, reinterpret_cast<const std::byte*>(from), to, n);
+}
+void pack_run(const BFloat* from, float* to, std::int64_t n) {
+  widen(DType::BF16, reinterpret_cast<const std::byte*>(from), to, n);
+}
+
+/// A dense copy of (rows, cols), stored by columns if that is how the source runs; true if so.
+template <class T>
+bool pack_tile(const T* from, std::int64_t rows, std::int64_t cols, std::int64_t row_stride,
+               std::int64_t col_stride, Wide<T>* to, int threads) {
+  const bool by_column = col_stride != 1 && row_stride == 1;
+  if (by_column) {
+    std::swap(rows, cols);
+    std::swap(row_stride, col_stride);
+  }
+  parallel_ranges(rows, rows * cols, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (col_stride == 1) {
+        pack_run(from + i * row_stride, to + i * cols, cols);
+      } else {
+        for (std::int64_t j = 0; j < cols; ++j)
+          to[i * cols + j] = Element<T>::load(from[i * row_stride + j * col_stride]);
+      }
+    }
+  });
+  return by_column;
+}
+
+template <class T>
+void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
+  using W = Wide<T>;
+  const std::int64_t tm = std::min(g.m, kTileM), tn = std::min(g.n, kTileN),
+                     tk = std::min(g.k, kTileK);
+  W* const a = reinterpret_cast<W*>(workspace);
+  W* const b = reinterpret_cast<W*>(workspace + align64(sizeof(W) * tm * tk));
+  W* const c = reinterpret_cast<W*>(reinterpret_cast<std::byte*>(b) + align64(sizeof(W) * tk * tn));
+  Gemm tile;
+  tile.dtype = std::is_same_v<W, double> ? DType::F64 : DType::F32;
+  tile.a = reinterpret_cast<std::byte*>(a);
+  tile.b = reinterpret_cast<std::byte*>(b);
+  tile.c = reinterpret_cast<std::byte*>(c);
+  for (std::int64_t i0 = 0; i0 < g.m; i0 += tm) {
+    tile.m = std::min(tm, g.m - i0);
+    for (std::int64_t j0 = 0; j0 < g.n; j0 += tn) {
+      tile.n = std::min(tn, g.n - j0);
+      tile.c_row = tile.n;
+      tile.c_col = 1;
+      for (std::int64_t k0 = 0; k0 < g.k; k0 += tk) {
+        tile.k = std::min(tk, g.k - k0);
+        const bool a_columns =
+            pack_tile(reinterpret_cast<const T*>(g.a) + i0 * g.a_row + k0 * g.a_col, tile.m, tile.k,
+                      g.a_row, g.a_col, a, threads);
+        tile.a_row = a_columns ? 1 : tile.k;
+        tile.a_col = a_columns ? tile.m : 1;
+        const bool b_columns =
+            pack_tile(reinterpret_cast<const T*>(g.b) + k0 * g.b_row + j0 * g.b_col, tile.k, tile.n,
+                      g.b_row, g.b_col, b, threads);
+        tile.b_row = b_columns ? 1 : tile.n;
+        tile.b_col = b_columns ? tile.k : 1;
+        blas_gemm(tile, threads, k0 > 0);
+      }
+      T* const out = reinterpret_cast<T*>(g.c) + i0 * g.c_row + j0 * g.c_col;
+      parallel_ranges(tile.m, tile.m * tile.n, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          for (std::int64_t j = 0; j < tile.n; ++j)
+            out[i * g.c_row + j * g.c_col] = Element<T>::store(c[i * tile.n + j]);
+      });
+    }
+  }
+}
+
+bool needs_tiles(const Gemm& g) {
+  return is_float(g.dtype) && !blas_takes(g) && g.m * g.n * g.k >= kTinyGemm;
+}
+
+class ProductCall : public Call {
+ public:
+  explicit ProductCall(const CallSite& site) : Call(site) {
+    workspace = product_workspace(Product(in_[0], in_[1], out_[0]));
+  }
+  void run(const RunArgs& args) const override {
+    run_product(Product(in(args, 0), in(args, 1), out(args, 0)), args, workspace, threads_);
+  }
+};
+
+}  // namespace
+
+void loop_gemm(const Gemm& g, int threads) {
+  visit(g.dtype, [&](auto tag) { loop_gemm_typed<decltype(tag)>(g, threads); });
+}
+
+bool blas_takes(const Gemm& g) {
+  return (g.dtype == DType::F32 || g.dtype == DType::F64) && g.k > 0 &&
+         std::max({g.m, g.n, g.k}) <= INT_MAX && blas_layout(g.m, g.k, g.a_row, g.a_col) &&
+         blas_layout(g.k, g.n, g.b_row, g.b_col) &&
+         !blas_layout(g.m, g.n, g.c_row, g.c_col).value_or(BlasLayout{true, 0}).transposed;
+}
+
+void blas_gemm(const Gemm& g, int threads, bool accumulate) {
+  const BlasLayout a = *blas_layout(g.m, g.k, g.a_row, g.a_col);
+  const BlasLayout b = *blas_layout(g.k, g.n, g.b_row, g.b_col);
+  const BlasLayout c = *blas_layout(g.m, g.n, g.c_row, g.c_col);
+  const OmpThreads scope(threads);
+  const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
+  const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
+  const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
+  if (g.dtype == DType::F32)
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, reinterpret_cast<const float*>(g.a), a.ld,
+                reinterpret_cast<const float*>(g.b), b.ld, accumulate ? 1.0f : 0.0f,
+                reinterpret_cast<float*>(g.c), c.ld);
+  else
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, reinterpret_cast<const double*>(g.a), a.ld,
+                reinterpret_cast<const double*>(g.b), b.ld, accumulate ? 1.0 : 0.0,
+                reinterpret_cast<double*>(g.c), c.ld);
+}
+
+std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::uint64_t wide = dtype == DType::F64 ? 8 : 4;
+  m = std::min(m, kTileM);
+  n = std::min(n, kTileN);
+  k = std::min(k, kTileK);
+  return align64(wide * m * k) + align64(wide * k * n) + align64(wide * m * n);
+}
+
+void tile_gemm(const Gemm& g, std::byte* workspace, int threads) {
+  switch (g.dtype) {
+    case DType::F16: return tile_gemm_typed<Half>(g, workspace, threads);
+    case DType::BF16: return tile_gemm_typed<BFloat>(g, workspace, threads);
+    case DType::F32: return tile_gemm_typed<float>(g, workspace, threads);
+    case DType::F64: return tile_gemm_typed<double>(g, workspace, threads);
+    default: internal_error("native::tile_gemm", "not a float");
+  }
+}
+
+Product::Product(const ArgDesc& a, const ArgDesc& b, const ArgDesc& c) {
+  const std::size_t d = a.shape.size() - 2;  // axis of the rows: 0, or 1 behind the batch
+  SNUG_CHECK(a.dtype == b.dtype && a.dtype == c.dtype, "dot: {} and {} give {}", name_of(a.dtype),
+             name_of(b.dtype), name_of(c.dtype));
+  SNUG_CHECK(d <= 1 && b.shape.size() == d + 2 && c.shape.size() == d + 2 &&
+                 a.shape[d + 1] == b.shape[d] && c.shape[d] == a.shape[d] &&
+                 c.shape[d + 1] == b.shape[d + 1],
+             "dot: {} and {} give {}", describe_shape(a.shape), describe_shape(b.shape),
+             describe_shape(c.shape));
+  gemm.dtype = a.dtype;
+  gemm.m = a.shape[d];
+  gemm.k = a.shape[d + 1];
+  gemm.n = b.shape[d + 1];
+  gemm.a_row = a.strides[d];
+  gemm.a_col = a.strides[d + 1];
+  gemm.b_row = b.strides[d];
+  gemm.b_col = b.strides[d + 1];
+  gemm.c_row = c.strides[d];
+  gemm.c_col = c.strides[d + 1];
+  if (d == 0) return;
+  batches = c.shape[0];
+  a_batch = a.strides[0];
+  b_batch = b.strides[0];
+  c_batch = c.strides[0];
+}
+
+Gemm Product::at(const RunArgs& args, std::int64_t batch) const {
+  Gemm g = gemm;
+  const std::int64_t size = size_of(g.dtype);
+  g.a = args.in[0] + batch * a_batch * size;
+  g.b = args.in[1] + batch * b_batch * size;
+  g.c = args.out[0] + batch * c_batch * size;
+  return g;
+}
+
+std::uint64_t product_workspace(const Product& product) {
+  const Gemm& g = product.gemm;
+  return needs_tiles(g) ? tile_workspace(g.dtype, g.m, g.n, g.k) : 0;
+}
+
+void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace,
+                 int threads) {
+  const Gemm& g = product.gemm;
+  if (product.batches * g.m * g.n == 0) return;
+  if (needs_tiles(g) && workspace >= tile_workspace(g.dtype, g.m, g.n, g.k)) {
+    for (std::int64_t i = 0; i < product.batches; ++i)
+      tile_gemm(product.at(args, i), args.workspace, threads);
+    return;
+  }
+  const std::int64_t work = g.m * g.n * g.k;
+  const bool blas = work >= kTinyGemm && blas_takes(g);
+  const auto one = [&](std::int64_t i, int inner) {
+    if (blas)
+      blas_gemm(product.at(args, i), inner);
+    else
+      loop_gemm(product.at(args, i), inner);
+  };
+  // Many small matrices: whole ones per thread. Few or large ones: each by all threads.
+  if (product.batches >= threads && work < (1 << 20)) {
+    parallel_ranges(product.batches, product.work(), threads, [&](std::int64_t b, std::int64_t e) {
+      for (std::int64_t i = b; i < e; ++i) one(i, 1);
+    });
+  } else {
+    for (std::int64_t i = 0; i < product.batches; ++i) one(i, threads);
+  }
+}
+
+Prepared prepare_dot(const CallSite& site) { return std::make_unique<ProductCall>(site); }
+
+}  // namespace snug::native

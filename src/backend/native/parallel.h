@@ -1,0 +1,44 @@
+#pragma once
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace snug::native {
+
+/// Less work than this (in elements touched, or multiply-adds) runs on the calling thread.
+inline constexpr std::int64_t kParallelWork = 64 * 1024;
+
+/// Calls f(begin, end) on parts of [0, count), one per thread, cut by count and threads alone.
+template <class F>
+void parallel_ranges(std::int64_t count, std::int64_t work, int threads, F&& f) {
+  if (threads <= 1 || count <= 1 || work < kParallelWork) {
+    if (count > 0) f(std::int64_t{0}, count);
+    return;
+  }
+#pragma omp parallel num_threads(static_cast<int>(std::min<std::int64_t>(threads, count)))
+  {
+    const std::int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
+    const std::int64_t begin = count * t / n, end = count * (t + 1) / n;
+    if (begin < end) f(begin, end);
+  }
+}
+
+/// Libraries on OpenMP take their number of threads from the calling thread's setting. It belongs
+/// to this thread alone, so this costs a store.
+class OmpThreads {
+ public:
+  explicit OmpThreads(int threads) : saved_(omp_get_max_threads()) {
+    if (threads != saved_) omp_set_num_threads(threads);
+  }
+  ~OmpThreads() {
+    if (omp_get_max_threads() != saved_) omp_set_num_threads(saved_);
+  }
+  OmpThreads(const OmpThreads&) = delete;
+  OmpThreads& operator=(const OmpThreads&) = delete;
+
+ private:
+  int saved_;
+};
+
+}  // namespace snug::native

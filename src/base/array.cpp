@@ -1,0 +1,203 @@
+#include "base/array.h"
+
+#include <sys/mman.h>
+
+#include <cmath>
+#include <cstdlib>
+
+namespace snug {
+namespace {
+
+constexpr std::int64_t kOwnMappingBytes = 1 << 20;
+std::atomic<std::int64_t> live_bytes{0};
+
+template <class F>
+auto visit(DType dtype, std::byte* p, F&& f) {
+  switch (dtype) {
+    case DType::Bool: return f(reinterpret_cast<std::uint8_t*>(p));
+    case DType::I8: return f(reinterpret_cast<std::int8_t*>(p));
+    case DType::I16: return f(reinterpret_cast<std::int16_t*>(p));
+    case DType::I32: return f(reinterpret_cast<std::int32_t*>(p));
+    case DType::I64: return f(reinterpret_cast<std::int64_t*>(p));
+    case DType::U8: return f(reinterpret_cast<std::uint8_t*>(p));
+    case DType::U16: return f(reinterpret_cast<std::uint16_t*>(p));
+    case DType::U32: return f(reinterpret_cast<std::uint32_t*>(p));
+    case DType::U64: return f(reinterpret_cast<std::uint64_t*>(p));
+    case DType::F32: return f(reinterpret_cast<float*>(p));
+    default: return f(reinterpret_cast<double*>(p));
+  }
+}
+
+std::int64_t truncate(double v) {
+  // As NumPy on x86: what does not fit becomes the smallest integer.
+  if (!(v > -9.3e18 && v < 9.223372036854775e18)) return INT64_MIN;
+  return static_cast<std::int64_t>(v);
+}
+
+}  // namespace
+
+std::int64_t live_storage_bytes() { return live_bytes; }
+
+std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
+  std::shared_ptr<Storage> s(new Storage);
+  void* p = nullptr;
+  if (bytes >= kOwnMappingBytes) {
+    p = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) p = nullptr;
+    s->mapped_ = true;
+  } else {
+    p = std::aligned_alloc(64, static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64));
+  }
+  if (!p || bytes < 0)
+    fail(Fault::Memory, fmt::format("cannot allocate {} bytes", bytes),
+         "the system refused; free memory or use smaller arrays");
+  s->data_ = static_cast<std::byte*>(p);
+  s->bytes_ = bytes;
+  live_bytes += bytes;
+  return s;
+}
+
+std::shared_ptr<Storage> Storage::wrap(std::byte* data, std::int64_t bytes,
+                                       std::shared_ptr<void> keep) {
+  std::shared_ptr<Storage> s(new Storage);
+  s->data_ = data;
+  s->bytes_ = bytes;
+  s->keep_ = keep ? std::move(keep) : std::make_shared<int>(0);
+  return s;
+}
+
+Storage::~Storage() {
+  if (keep_ || !data_) return;
+  live_bytes -= bytes_;
+  if (mapped_)
+    munmap(data_, static_cast<std::size_t>(bytes_));
+  else
+    std::free(data_);
+}
+
+Dims contiguous_strides(const Dims& shape) {
+  Dims strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+std::string describe_shape(const Dims& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i) text += ", ";
+    text += shape[i] < 0 ? "?" : std::to_string(shape[i]);
+  }
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+Array Array::empty(DType dtype, const Dims& shape) {
+  Array a;
+  a.dtype = dtype;
+  a.shape = shape;
+  a.strides = contiguous_strides(shape);
+  std::int64_t bytes = size_of(dtype);
+  for (std::int64_t d : shape)
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes))
+      fail(Fault::Shape, fmt::format("an array of shape {} is impossible", describe_shape(shape)));
+  a.storage = Storage::allocate(bytes);
+  a.data = a.storage->data();
+  return a;
+}
+
+Array Array::zeros(DType dtype, const Dims& shape) {
+  Array a = empty(dtype, shape);
+  if (a.bytes() < kOwnMappingBytes) std::memset(a.data, 0, a.bytes());  // fresh mappings are zero
+  return a;
+}
+
+bool Array::contiguous() const {
+  std::int64_t expected = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+std::byte* Array::address(std::int64_t k) const {
+  std::int64_t offset = 0;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    offset += k % shape[i] * strides[i];
+    k /= shape[i];
+  }
+  return data + offset * size_of(dtype);
+}
+
+double Array::at_double(std::int64_t k) const {
+  std::byte* p = address(k);
+  if (dtype == DType::F16) return half_to_float(*reinterpret_cast<std::uint16_t*>(p));
+  if (dtype == DType::BF16) return bfloat_to_float(*reinterpret_cast<std::uint16_t*>(p));
+  return visit(dtype, p, [](auto* q) { return static_cast<double>(*q); });
+}
+
+std::int64_t Array::at_int(std::int64_t k) const {
+  if (is_float(dtype)) return truncate(at_double(k));
+  return visit(dtype, address(k), [](auto* q) { return static_cast<std::int64_t>(*q); });
+}
+
+void Array::set_double(std::int64_t k, double value) {
+  std::byte* p = address(k);
+  if (dtype == DType::F16)
+    *reinterpret_cast<std::uint16_t*>(p) = float_to_half(static_cast<float>(value));
+  else if (dtype == DType::BF16)
+    *reinterpret_cast<std::uint16_t*>(p) = float_to_bfloat(static_cast<float>(value));
+  else if (dtype == DType::F32)
+    *reinterpret_cast<float*>(p) = static_cast<float>(value);
+  else if (dtype == DType::F64)
+    *reinterpret_cast<double*>(p) = value;
+  else if (dtype == DType::Bool)
+    *reinterpret_cast<std::uint8_t*>(p) = value != 0;
+  else if (dtype == DType::U64 && value >= 9.223372036854775e18 && value < 1.8446744073709552e19)
+    *reinterpret_cast<std::uint64_t*>(p) = static_cast<std::uint64_t>(value);
+  else
+    set_int(k, truncate(value));
+}
+
+void Array::set_int(std::int64_t k, std::int64_t value) {
+  if (is_float(dtype)) return set_double(k, static_cast<double>(value));
+  std::byte* p = address(k);
+  if (dtype == DType::Bool)
+    *reinterpret_cast<std::uint8_t*>(p) = value != 0;
+  else
+    visit(dtype, p, [&](auto* q) { *q = static_cast<std::remove_pointer_t<decltype(q)>>(value); });
+}
+
+Array Array::contiguous_copy() const {
+  Array a = empty(dtype, shape);
+  std::int64_t n = size(), width = size_of(dtype);
+  if (contiguous()) {
+    if (n) std::memcpy(a.data, data, n * width);
+    return a;
+  }
+  for (std::int64_t k = 0; k < n; ++k) std::memcpy(a.data + k * width, address(k), width);
+  return a;
+}
+
+Array Array::to(DType target) const {
+  if (target == dtype) return contiguous_copy();
+  Array a = empty(target, shape);
+  for (std::int64_t k = 0, n = size(); k < n; ++k) {
+    if (is_float(dtype))
+      a.set_double(k, at_double(k));
+    else if (dtype == DType::U64 && is_float(target))
+      a.set_double(k, static_cast<double>(static_cast<std::uint64_t>(at_int(k))));
+    else
+      a.set_int(k, at_int(k));
+  }
+  return a;
+}
+
+bool same_bits(const Array& a, const Array& b) {
+  if (a.dtype != b.dtype || !(a.shape == b.shape)) return false;
+  Array x = a.contiguous() ? a : a.contiguous_copy(), y = b.contiguous() ? b : b.contiguous_copy();
+  return a.size() == 0 || std::memcmp(x.data, y.data, a.bytes()) == 0;
+}
+
+}  // namespace snug

@@ -1,0 +1,125 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/inline_vec.h"
+
+namespace snug {
+
+/// Bytes with an owner. Blocks of 1 MiB and more are their own mapping, so freeing one returns it
+/// to the system at once.
+class Storage {
+ public:
+  /// Fresh, 64-byte aligned, not initialised. Throws a Memory error that says how much was asked.
+  static std::shared_ptr<Storage> allocate(std::int64_t bytes);
+  /// Foreign memory; `keep` holds its owner.
+  static std::shared_ptr<Storage> wrap(std::byte* data, std::int64_t bytes,
+                                       std::shared_ptr<void> keep);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  bool foreign() const { return keep_ != nullptr; }
+
+ private:
+  Storage() = default;
+  std::byte* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+  bool mapped_ = false;
+  std::shared_ptr<void> keep_;
+};
+
+/// Bytes of live, owned storage in this process.
+std::int64_t live_storage_bytes();
+
+/// An n-dimensional array on the host. Copying an Array shares its storage.
+struct Array {
+  DType dtype = DType::F32;
+  Dims shape;
+  Dims strides;  // in elements; may be 0 or negative
+  std::byte* data = nullptr;
+  std::shared_ptr<Storage> storage;
+
+  /// Fresh and contiguous, not initialised.
+  static Array empty(DType dtype, const Dims& shape);
+  static Array zeros(DType dtype, const Dims& shape);
+  template <class T>
+  static Array scalar(T value);
+  template <class T>
+  static Array from(const std::vector<T>& values, const Dims& shape);
+
+  std::int64_t size() const { return product(shape); }
+  std::int64_t bytes() const { return size() * size_of(dtype); }
+  bool contiguous() const;
+  Array contiguous_copy() const;  // always a fresh copy
+  Array to(DType dtype) const;    // converts as NumPy's astype; a fresh copy
+  template <class T>
+  T* typed() const {
+    return reinterpret_cast<T*>(data);
+  }
+  /// The value of an array of one element, converted to T.
+  template <class T>
+  T item() const {
+    return static_cast<T>(item_as_double_or_int<T>());
+  }
+
+  /// Element `i` in C order, as a double or exactly as an integer.
+  double at_double(std::int64_t i) const;
+  std::int64_t at_int(std::int64_t i) const;
+  void set_double(std::int64_t i, double value);
+  void set_int(std::int64_t i, std::int64_t value);
+
+ private:
+  std::byte* address(std::int64_t i) const;
+  template <class T>
+  auto item_as_double_or_int() const {
+    if (size() != 1) fail(Fault::Shape, fmt::format("item: the array has {} elements", size()));
+    if constexpr (std::is_floating_point_v<T>)
+      return at_double(0);
+    else
+      return at_int(0);
+  }
+};
+
+Dims contiguous_strides(const Dims& shape);
+std::string describe_shape(const Dims& shape);  // "(32, 10)", "(3,)", "()"
+/// Equal dtype, shape and bits.
+bool same_bits(const Array& a, const Array& b);
+
+template <class T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
+  else if constexpr (std::is_same_v<T, float>) return DType::F32;
+  else if constexpr (std::is_same_v<T, double>) return DType::F64;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+    return sizeof(T) == 1 ? DType::I8 : sizeof(T) == 2 ? DType::I16 : sizeof(T) == 4 ? DType::I32 : DType::I64;
+  else if constexpr (std::is_integral_v<T>)
+    return sizeof(T) == 1 ? DType::U8 : sizeof(T) == 2 ? DType::U16 : sizeof(T) == 4 ? DType::U32 : DType::U64;
+  else static_assert(sizeof(T) == 0, "no dtype for this C++ type");
+}
+
+template <class T>
+Array Array::scalar(T value) {
+  Array a = empty(dtype_of<T>(), {});
+  *a.typed<T>() = value;
+  return a;
+}
+
+template <class T>
+Array Array::from(const std::vector<T>& values, const Dims& shape) {
+  Array a = empty(dtype_of<T>(), shape);
+  if (a.size() != static_cast<std::int64_t>(values.size()))
+    fail(Fault::Shape, fmt::format("Array::from: {} values for shape {}", values.size(), describe_shape(shape)));
+  for (std::size_t i = 0; i < values.size(); ++i) a.typed<T>()[i] = values[i];
+  return a;
+}
+
+}  // namespace snug

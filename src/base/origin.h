@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace snug {
+
+/// One frame of the user's code.
+struct Frame {
+  std::string file;
+  int line = 0;
+  std::string function;
+  bool operator==(const Frame&) const = default;
+};
+
+/// Where the user built an expression: an interned stack of up to 8 frames, innermost first.
+/// 0 means unknown. Origins are no part of equality of nodes.
+using OriginId = std::uint32_t;
+inline constexpr std::size_t kMaxOriginFrames = 8;
+
+OriginId intern_origin(std::span<const Frame> frames);
+std::vector<Frame> frames_of(OriginId id);
+/// "train.py:41", or "" if unknown.
+std::string describe(OriginId id);
+
+/// The origin that expressions built now on this thread get.
+OriginId current_origin();
+
+/// Sets the current origin for a scope; the outermost scope wins, so that a composite function
+/// keeps the user's line and not its own.
+class OriginScope {
+ public:
+  explicit OriginScope(OriginId id);
+  OriginScope(const char* file, int line, const char* function);
+  ~OriginScope();
+  OriginScope(const OriginScope&) = delete;
+  OriginScope& operator=(const OriginScope&) = delete;
+
+ private:
+  bool outermost_;
+};
+
+/// Replaces the current origin whatever the outer scopes say: autodiff and rewrites use it to
+/// pass on the origin of the node they work for.
+class OriginOverride {
+ public:
+  explicit OriginOverride(OriginId id);
+  ~OriginOverride();
+  OriginOverride(const OriginOverride&) = delete;
+  OriginOverride& operator=(const OriginOverride&) = delete;
+
+ private:
+  OriginId saved_;
+  bool saved_active_;
+};
+
+/// A language binding installs a function that looks up the caller's frames; it is asked when no
+/// scope is active.
+void set_origin_hook(OriginId (*hook)());
+
+}  // namespace snug

@@ -1,0 +1,336 @@
+#include "expr/expr.h"
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/philox.h"
+#include "expr/op_def.h"
+
+namespace snug {
+namespace {
+
+std::atomic<DType> float_x{DType::F32};
+
+/// Releases chains of any length without recursion: while one Apply dies on this thread, those it
+/// was the last to hold wait in a queue.
+void bury(Ref<Apply> apply) {
+  thread_local std::vector<Ref<Apply>> queue;
+  thread_local bool draining = false;
+  if (!apply) return;
+  queue.push_back(std::move(apply));
+  if (draining) return;
+  draining = true;
+  while (!queue.empty()) {
+    Ref<Apply> next = std::move(queue.back());
+    queue.pop_back();
+  }
+  draining = false;
+}
+
+/// True if the value is worth knowing while building: it may be a size.
+bool may_be_size(const TensorType& type) {
+  return is_discrete(type.dtype) && (type.ndim() == 0 || (type.ndim() == 1 && type.shape[0] >= 0 &&
+                                                          type.shape[0] <= 64));
+}
+
+Type scratch_type(SizeTable& sizes, const TensorType& t) {
+  Type type;
+  type.dtype = t.dtype;
+  type.broadcast = t.broadcast;
+  for (std::int64_t d : t.shape) type.dims.push_back(d >= 0 ? sizes.constant(d) : sizes.symbol({}));
+  return type;
+}
+
+TensorType settled(const SizeTable& sizes, const Type& t) {
+  TensorType type;
+  type.dtype = t.dtype;
+  type.broadcast = t.broadcast;
+  for (SizeId d : t.dims) type.shape.push_back(sizes.known(d).value_or(-1));
+  return type;
+}
+
+template <class T>
+Array scalar_array(DType dtype, T value) {
+  Array a = Array::empty(dtype, {});
+  if constexpr (std::is_floating_point_v<T>) a.set_double(0, value);
+  else a.set_int(0, value);
+  return a;
+}
+
+Array autocast(std::int64_t v) {
+  DType t = v >= -128 && v <= 127 ? DType::I8 : v >= -32768 && v <= 32767 ? DType::I16
+            : v >= INT32_MIN && v <= INT32_MAX ? DType::I32 : DType::I64;
+  return scalar_array(t, v);
+}
+
+Array autocast(double v) {
+  DType x = default_float();
+  if (x != DType::F64) return scalar_array(x, v);
+  bool exact = std::isnan(v) || static_cast<double>(static_cast<float>(v)) == v;
+  return scalar_array(exact ? DType::F32 : DType::F64, v);
+}
+
+std::atomic<std::uint64_t> next_shared_id{1};
+
+}  // namespace
+
+DType default_float() { return float_x; }
+void set_default_float(DType dtype) {
+  if (!is_float(dtype))
+    fail(Fault::Value, fmt::format("floatX: {} is no float type", name_of(dtype)));
+  float_x = dtype;
+}
+
+std::string describe(const TensorType& type) {
+  return fmt::format("{} {}", name_of(type.dtype), describe_shape(type.shape));
+}
+
+Expr::Expr(int value) : Expr(constant(autocast(static_cast<std::int64_t>(value)))) {}
+Expr::Expr(std::int64_t value) : Expr(constant(autocast(value))) {}
+Expr::Expr(float value) : Expr(constant(scalar_array(DType::F32, static_cast<double>(value)))) {}
+Expr::Expr(double value) : Expr(constant(autocast(value))) {}
+Expr::Expr(const Array& value) : Expr(constant(value)) {}
+
+const TensorType& Expr::type() const {
+  SNUG_CHECK(node_, "an empty expression was used");
+  return node_->type;
+}
+const std::string& Expr::name() const { return node_->name; }
+Expr Expr::named(std::string name) const {
+  node_->name = std::move(name);
+  return *this;
+}
+
+Apply::~Apply() = default;
+
+Expr Apply::output(std::size_t i) {
+  if (outputs_.size() < types.size()) outputs_.resize(types.size(), nullptr);
+  if (outputs_[i]) return Expr(Ref<Variable>(outputs_[i]));
+  Ref<Variable> v(new Variable(types[i], {}));
+  v->owner = Ref<Apply>(this);
+  v->index = static_cast<std::uint32_t>(i);
+  v->origin = origin;
+  outputs_[i] = v.get();
+  return Expr(v);
+}
+
+Variable::Variable(TensorType t, std::string n) : type(t), name(std::move(n)) {}
+
+Variable::~Variable() {
+  if (!owner) return;
+  if (index < owner->outputs_.size()) owner->outputs_[index] = nullptr;
+  bury(std::move(owner));
+}
+
+Constant::Constant(Array v, std::string name)
+    : Variable({v.dtype, v.shape, 0}, std::move(name)),
+      value(std::make_shared<Array>(v.contiguous_copy())) {
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.shape[i] == 1) type.broadcast |= 1u << i;
+  if (may_be_size(type))
+    for (std::int64_t k = 0; k < value->size(); ++k) {
+      elements.push_back(value->at_int(k));
+      elements_known.push_back(true);
+    }
+}
+
+Array Recipe::make() const {
+  if (kind == Kind::Zeros) return Array::zeros(dtype, shape);
+  Array out = Array::empty(dtype, shape);
+  for (std::int64_t k = 0, n = out.size(); k < n; ++k) {
+    double v = a;
+    if (kind != Kind::Constant) {
+      auto w = philox(seed, static_cast<std::uint64_t>(k));
+      double u1 = (w[0] + (w[1] >> 11) * 0x1p-21 + 0.5 * 0x1p-21) * 0x1p-32;
+      double u2 = (w[2] + 0.5) * 0x1p-32;
+      v = kind == Kind::Uniform ? a + (b - a) * u1
+                                : a + b * std::sqrt(-2 * std::log(u1)) * std::cos(2 * M_PI * u2);
+    }
+    is_float(dtype) ? out.set_double(k, v) : out.set_int(k, static_cast<std::int64_t>(v));
+  }
+  return out;
+}
+
+SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
+    : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
+      id(next_shared_id++), value_(value.contiguous_copy()) {
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.broadcastable(i)) type.shape[i] = 1;
+  check_fits(value_);
+}
+
+SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
+    : Variable({recipe.dtype, Dims(recipe.shape.size(), -1), broadcast}, std::move(name)),
+      id(next_shared_id++), recipe_(std::make_unique<Recipe>(std::move(recipe))) {
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.broadcastable(i)) type.shape[i] = 1;
+}
+
+void SharedVariable::check_fits(const Array& value) const {
+  if (value.dtype != type.dtype || static_cast<int>(value.shape.size()) != type.ndim())
+    fail(Fault::Type,
+         fmt::format("shared variable {}: {} with {} dimensions does not fit {} with {} dimensions",
+                     name.empty() ? "(no name)" : name, name_of(value.dtype), value.shape.size(),
+                     name_of(type.dtype), type.ndim()));
+  for (std::size_t i = 0; i < value.shape.size(); ++i)
+    if (type.broadcastable(i) && value.shape[i] != 1)
+      fail(Fault::Type, fmt::format("shared variable {}: axis {} is broadcastable, so its size is 1, not {}",
+                                    name.empty() ? "(no name)" : name, i, value.shape[i]));
+}
+
+Array& SharedVariable::value_locked() {
+  if (recipe_) {
+    value_ = recipe_->make();
+    recipe_.reset();
+  }
+  return value_;
+}
+
+Array SharedVariable::get_value(bool borrow) {
+  std::unique_lock lock(mutex);
+  Array& v = value_locked();
+  return borrow ? v : v.contiguous_copy();
+}
+
+void SharedVariable::set_value(const Array& value) {
+  check_fits(value);
+  Array copy = value.contiguous_copy();
+  std::unique_lock lock(mutex);
+  recipe_.reset();
+  value_ = std::move(copy);
+}
+
+Dims SharedVariable::shape() const {
+  std::shared_lock lock(mutex);
+  return recipe_ ? recipe_->shape : value_.shape;
+}
+
+std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs attrs) {
+  SizeTable sizes;
+  Infer infer(op, attrs, sizes);
+  std::unordered_map<Variable*, std::size_t> seen;  // one value has one set of unknown sizes
+  std::vector<Type> types(inputs.size());
+  std::vector<std::vector<SizeId>> elements(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    SNUG_CHECK(inputs[i], "{}: argument {} is an empty expression", op.name, i);
+    Variable* v = inputs[i].get();
+    auto [it, fresh] = seen.try_emplace(v, i);
+    if (!fresh) {
+      types[i] = types[it->second];
+      elements[i] = elements[it->second];
+      continue;
+    }
+    types[i] = scratch_type(sizes, v->type);
+    for (std::size_t k = 0; k < v->elements.size(); ++k)
+      elements[i].push_back(v->elements_known[k] ? sizes.constant(v->elements[k])
+                                                 : sizes.symbol({}));
+    if (elements[i].empty() && may_be_size(v->type)) {
+      std::int64_t n = v->type.ndim() == 0 ? 1 : v->type.shape[0];
+      for (std::int64_t k = 0; k < n; ++k) elements[i].push_back(sizes.symbol({}));
+    }
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    infer.inputs.push_back(&types[i]);
+    infer.input_elements.push_back(elements[i]);
+  }
+  infer.stage_symbol = [&](std::size_t, std::size_t) { return sizes.symbol({}); };
+  run_infer(infer);
+
+  Ref<Apply> node(new Apply);
+  node->op = &op;
+  node->inputs = std::move(inputs);
+  node->attrs = std::move(attrs);
+  node->origin = current_origin();
+  for (const Infer::Result& r : infer.results) node->types.push_back(settled(sizes, r.type));
+  std::vector<Expr> outputs;
+  for (std::size_t i = 0; i < node->types.size(); ++i) {
+    Expr out = node->output(i);
+    const auto& e = infer.results[i].elements;
+    bool any = false;
+    for (SizeId id : e) any |= sizes.known(id).has_value();
+    if (any)
+      for (SizeId id : e) {
+        out->elements.push_back(sizes.known(id).value_or(-1));
+        out->elements_known.push_back(sizes.known(id).has_value());
+      }
+    outputs.push_back(std::move(out));
+  }
+  return outputs;
+}
+
+Expr apply(const OpDef& op, std::vector<Expr> inputs, Attrs attrs) {
+  return apply_all(op, std::move(inputs), std::move(attrs))[0];
+}
+
+Expr input(TensorType type, std::string name) {
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.broadcastable(i)) type.shape[i] = 1;
+  Ref<Variable> v(new Variable(type, std::move(name)));
+  v->origin = current_origin();
+  return Expr(v);
+}
+
+Expr constant(Array value, std::string name) {
+  Ref<Variable> v(new Constant(std::move(value), std::move(name)));
+  v->origin = current_origin();
+  return Expr(v);
+}
+
+const Array* constant_value(const Expr& e) {
+  auto* c = dynamic_cast<const Constant*>(e.get());
+  return c ? c->value.get() : nullptr;
+}
+
+SharedVariable* as_shared(const Expr& e) { return dynamic_cast<SharedVariable*>(e.get()); }
+
+std::string label(const Expr& e) {
+  if (!e) return "(nothing)";
+  if (!e->name.empty()) return e->name;
+  if (const Array* value = constant_value(e))
+    return value->size() == 1 ? (is_float(value->dtype) ? fmt::format("{}", value->at_double(0))
+                                                        : fmt::format("{}", value->at_int(0)))
+                              : fmt::format("constant {}", describe_shape(value->shape));
+  if (!e->owner) return fmt::format("(unnamed {})", describe(e->type));
+  std::string text(e->owner->op->name);
+  text += "(";
+  for (std::size_t i = 0; i < e->owner->inputs.size(); ++i) {
+    const Expr& x = e->owner->inputs[i];
+    if (i) text += ", ";
+    text += !x->name.empty() ? x->name : x->owner ? "..." : constant_value(x) ? label(x) : "?";
+  }
+  return text + ")";
+}
+
+std::vector<Expr> topological(std::span<const Expr> roots, std::span<const Expr> blockers) {
+  std::vector<Expr> order;
+  std::unordered_set<Variable*> done, blocked;
+  for (const Expr& b : blockers) blocked.insert(b.get());
+  struct Item {
+    Variable* v;
+    bool expanded;
+  };
+  std::vector<Item> stack;
+  for (const Expr& root : roots) {
+    stack.push_back({root.get(), false});
+    while (!stack.empty()) {
+      Item item = stack.back();
+      stack.pop_back();
+      if (done.count(item.v)) continue;
+      if (item.expanded || !item.v->owner || blocked.count(item.v)) {
+        done.insert(item.v);
+        order.push_back(Expr(Ref<Variable>(item.v)));
+        continue;
+      }
+      stack.push_back({item.v, true});
+      const std::vector<Expr>& inputs = item.v->owner->inputs;
+      for (std::size_t i = inputs.size(); i-- > 0;)
+        if (!done.count(inputs[i].get())) stack.push_back({inputs[i].get(), false});
+    }
+  }
+  return order;
+}
+
+}  // namespace snug

@@ -1,0 +1,210 @@
+#include "expr/op_def.h"
+
+#include <fmt/format.h>
+
+namespace snug {
+namespace {
+
+constexpr std::size_t kMaxElements = 64;  // longer integer vectors are data, not sizes
+constexpr SizeId kNone = SizeTable::kNoSize;
+
+/// One scalar instruction over size expressions; kNone if sizes cannot express it.
+SizeId symbolic(SizeTable& t, const Instr& in, DType operand, SizeId a, SizeId b, SizeId c) {
+  switch (in.prim) {
+    case Prim::Const: return is_float(in.dtype) ? kNone : t.constant(in.integer);
+    case Prim::Add: return in.dtype == DType::Bool ? kNone : t.add(a, b);
+    case Prim::Sub: return in.dtype == DType::Bool ? kNone : t.sub(a, b);
+    case Prim::Mul: return t.mul(a, b);
+    case Prim::FloorDiv: return t.floor_div(a, b);
+    case Prim::Mod: return t.mod(a, b);
+    case Prim::Min: return t.min(a, b);
+    case Prim::Max: return t.max(a, b);
+    case Prim::Neg: return t.sub(t.zero(), a);
+    case Prim::Abs: return t.max(a, t.sub(t.zero(), a));
+    case Prim::Sqr: return t.mul(a, a);
+    case Prim::Lt: return t.less(a, b);
+    case Prim::Gt: return t.less(b, a);
+    case Prim::Le: return t.sub(t.one(), t.less(b, a));
+    case Prim::Ge: return t.sub(t.one(), t.less(a, b));
+    case Prim::Eq: return t.equal(a, b);
+    case Prim::Ne: return t.sub(t.one(), t.equal(a, b));
+    case Prim::And: return in.dtype == DType::Bool ? t.mul(a, b) : kNone;
+    case Prim::Or: return in.dtype == DType::Bool ? t.max(a, b) : kNone;
+    case Prim::Not: return in.dtype == DType::Bool ? t.sub(t.one(), a) : kNone;
+    case Prim::Select: return t.select(a, b, c);
+    case Prim::Cast:
+      if (is_float(in.dtype) || is_float(operand)) return kNone;
+      if (in.dtype == DType::Bool) return t.sub(t.one(), t.equal(a, t.zero()));
+      // Sizes fit 31 bits of the narrow types only if they are known.
+      if (size_of(in.dtype) >= 4 || size_of(in.dtype) >= size_of(operand)) return a;
+      return t.known(a) && *t.known(a) >= -128 && *t.known(a) <= 127 ? a : kNone;
+    default: return kNone;
+  }
+}
+
+std::vector<SizeId> elementwise_elements(const Infer& f, const Type& out) {
+  if (is_float(out.dtype) || out.ndim() > 1 || has(f.op, kGenerator)) return {};
+  std::size_t count = 1;
+  if (out.ndim() == 1) {
+    auto n = f.sizes.known(out.dims[0]);
+    if (!n || *n < 0 || *n > static_cast<std::int64_t>(kMaxElements)) return {};
+    count = static_cast<std::size_t>(*n);
+  }
+  ScalarBuilder builder;
+  builder.result = out.dtype;
+  for (std::size_t i = 0; i < f.count(); ++i) {
+    if (f.elements(i).empty()) return {};
+    builder.arg_types.push_back(f.in(i).dtype);
+  }
+  Scalar result = f.op.scalar(builder, f.attrs);
+  std::vector<SizeId> elements;
+  std::vector<SizeId> values(builder.body.size());
+  for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t j = 0; j < builder.body.size(); ++j) {
+      const Instr& in = builder.body[j];
+      if (in.prim == Prim::Arg) {
+        auto e = f.elements(static_cast<std::size_t>(in.integer));
+        if (e.size() != 1 && e.size() != count) return {};
+        values[j] = e[e.size() == 1 ? 0 : k];
+        continue;
+      }
+      DType operand = operand_count(in.prim) ? builder.body[in.prim == Prim::Select ? in.b : in.a].dtype
+                                             : in.dtype;
+      values[j] = symbolic(f.sizes, in, operand, values[in.a], values[in.b], values[in.c]);
+      if (values[j] == kNone) return {};
+    }
+    elements.push_back(values[result.id]);
+  }
+  return elements;
+}
+
+}  // namespace
+
+void run_infer(Infer& f) {
+  if (f.op.arity >= 0 && static_cast<int>(f.count()) != f.op.arity)
+    f.error(Fault::Type, fmt::format("takes {} arguments, got {}", f.op.arity, f.count()));
+  f.op.infer(f);
+  SNUG_CHECK(!f.results.empty() || f.op.outputs == 0, "{}: the rule gave no result", f.op.name);
+  for (Infer::Result& r : f.results)
+    for (std::size_t axis = 0; axis < r.type.dims.size(); ++axis)
+      SNUG_CHECK(!r.type.broadcastable(axis) || f.sizes.is(r.type.dims[axis], 1),
+                 "{}: a broadcastable axis of size other than 1", f.op.name);
+  if (has(f.op, kElementwise) && f.op.scalar && f.results[0].elements.empty())
+    f.results[0].elements = elementwise_elements(f, f.results[0].type);
+}
+
+SizeId Infer::size_element(std::size_t i, std::size_t element) {
+  if (element < input_elements[i].size()) return input_elements[i][element];
+  if (is_float(in(i).dtype))
+    error(Fault::Type, fmt::format("a size must be an integer, argument {} is {}", i,
+                                   name_of(in(i).dtype)));
+  return stage_symbol(i, element);
+}
+
+void Infer::out(Type type, std::vector<SizeId> elements) {
+  if (elements.size() > kMaxElements) elements.clear();
+  results.push_back({std::move(type), std::move(elements)});
+}
+
+SizeId Infer::runtime_size(SizeId high) {
+  if (!known_runtime.empty()) {
+    SizeId id = known_runtime.front();
+    known_runtime.erase(known_runtime.begin());
+    return id;
+  }
+  Symbol s;
+  s.kind = Symbol::Kind::Runtime;
+  s.low = sizes.zero();
+  s.high = high;
+  return sizes.symbol(s);
+}
+
+void Infer::error(Fault fault, std::string message, std::string hint) const {
+  fail(fault, fmt::format("{}: {}", op.name, message), std::move(hint));
+}
+
+namespace {
+std::string shapes_text(const SizeTable& sizes, const std::vector<SizeDims>& shapes) {
+  std::string text;
+  for (const SizeDims& dims : shapes) {
+    Dims d;
+    for (SizeId id : dims) d.push_back(sizes.known(id).value_or(-1));
+    text += (text.empty() ? ": " : " and ") + describe_shape(d);
+  }
+  return text;
+}
+}  // namespace
+
+void Infer::require_equal(SizeId a, SizeId b, std::string message, std::string hint) {
+  if (a == b) return;
+  std::vector<SizeDims> shapes;
+  for (const Type* t : inputs)
+    if (shapes.size() < 3) shapes.push_back(t->dims);
+  if (sizes.known(a) && sizes.known(b))
+    error(Fault::Shape, message + shapes_text(sizes, shapes), std::move(hint));
+  requirements.push_back({a, b, true, fmt::format("{}: {}", op.name, message), std::move(hint),
+                          std::move(shapes), current_origin()});
+}
+
+void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string hint) {
+  if (a == b) return;
+  std::vector<SizeDims> shapes;
+  for (const Type* t : inputs)
+    if (shapes.size() < 3) shapes.push_back(t->dims);
+  if (sizes.known(a) && sizes.known(b)) {
+    if (*sizes.known(a) <= *sizes.known(b)) return;
+    error(Fault::Shape, message + shapes_text(sizes, shapes), std::move(hint));
+  }
+  requirements.push_back({a, b, false, fmt::format("{}: {}", op.name, message), std::move(hint),
+                          std::move(shapes), current_origin()});
+}
+
+void Infer::require_ndim(std::size_t i, int ndim) const {
+  if (in(i).ndim() != ndim)
+    error(Fault::Type, fmt::format("argument {} must have {} dimensions, it has {}", i, ndim,
+                                   in(i).ndim()));
+}
+
+Layout contiguous_layout(SizeTable& sizes, const SizeDims& dims) {
+  Layout layout;
+  layout.strides.resize(dims.size(), sizes.one());
+  for (std::size_t i = dims.size(); i-- > 1;)
+    layout.strides[i - 1] = sizes.mul(layout.strides[i], dims[i]);
+  return layout;
+}
+
+bool is_contiguous(SizeTable& sizes, const SizeDims& dims, const Layout& layout) {
+  SizeId expected = sizes.one();
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (!sizes.is(dims[i], 1) && layout.strides[i] != expected) return false;
+    expected = sizes.mul(expected, dims[i]);
+  }
+  return true;
+}
+
+RefTensor RefTensor::zeros(DType dtype, const Dims& shape) {
+  RefTensor t;
+  t.dtype = dtype;
+  t.shape = shape;
+  if (is_float(dtype))
+    t.f.assign(static_cast<std::size_t>(product(shape)), 0.0);
+  else
+    t.i.assign(static_cast<std::size_t>(product(shape)), 0);
+  return t;
+}
+
+RefTensor RefTensor::from(const Array& a) {
+  RefTensor t = zeros(a.dtype, a.shape);
+  for (std::int64_t k = 0, n = a.size(); k < n; ++k)
+    t.set(k, t.floating() ? Number{a.at_double(k), 0} : Number{0, a.at_int(k)});
+  return t;
+}
+
+Array RefTensor::to_array() const {
+  Array a = Array::empty(dtype, shape);
+  for (std::int64_t k = 0, n = size(); k < n; ++k)
+    floating() ? a.set_double(k, f[k]) : a.set_int(k, i[k]);
+  return a;
+}
+
+}  // namespace snug

@@ -1,0 +1,167 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "expr/attrs.h"
+#include "expr/expr.h"
+#include "expr/scalar.h"
+#include "expr/sizes.h"
+#include "expr/type.h"
+
+namespace snug {
+
+enum Trait : std::uint32_t {
+  kElementwise = 1u << 0,   // has a scalar body over the broadcast shape of its operands
+  kCommutative = 1u << 1,
+  kReduction   = 1u << 2,   // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
+  kView        = 1u << 3,   // has a view rule
+  kGenerator   = 1u << 4,   // elementwise over an output shape that comes from size inputs
+  kRandom      = 1u << 5,   // never folded, never reordered by algebra
+  kMayFail     = 1u << 6,   // can fail while running: stays before the commit point
+  kInPlace     = 1u << 7,   // output 0 starts as a copy of input 0: may take over its storage
+  kInner       = 1u << 8,   // has an inner graph (attr "body")
+  kLeaf        = 1u << 9,   // input, shared variable or constant
+  kBarrier     = 1u << 10,  // identity that no rewrite may remove (gradient stops and the like)
+};
+
+/// What a shape rule sees and says. Works on the sizes of a graph; while an expression is built
+/// the unknown sizes are fresh symbols, so one rule serves both.
+class Infer {
+ public:
+  Infer(const OpDef& op, const Attrs& attrs, SizeTable& sizes) : op(op), attrs(attrs), sizes(sizes) {}
+  const OpDef& op;
+  const Attrs& attrs;
+  SizeTable& sizes;
+
+  std::size_t count() const { return inputs.size(); }
+  const Type& in(std::size_t i) const { return *inputs[i]; }
+  /// The elements of a small integer input (0-d or 1-d) as size expressions; empty if not known
+  /// before running. Check `in(i)` for an empty vector.
+  std::span<const SizeId> elements(std::size_t i) const { return input_elements[i]; }
+  /// As `elements`, but a value only known while running becomes a stage: a fresh size symbol.
+  SizeId size_element(std::size_t i, std::size_t element = 0);
+
+  void out(Type type, std::vector<SizeId> elements = {});
+  /// A size only known while running, at most `high`.
+  SizeId runtime_size(SizeId high);
+
+  /// Errors; all name the op. `require_*` fail now if both sides are known, else at the call.
+  [[noreturn]] void error(Fault fault, std::string message, std::string hint = {}) const;
+  void require_equal(SizeId a, SizeId b, std::string message, std::string hint = {});
+  void require_at_most(SizeId a, SizeId b, std::string message, std::string hint = {});
+  void require_ndim(std::size_t i, int ndim) const;
+
+  struct Requirement {
+    SizeId a, b;
+    bool equal;                      // else: a <= b
+    std::string message, hint;       // shapes of the inputs are printed behind the message
+    std::vector<SizeDims> shapes;
+    OriginId origin = 0;
+  };
+  struct Result {
+    Type type;
+    std::vector<SizeId> elements;
+  };
+
+  // Filled by the caller.
+  std::vector<const Type*> inputs;
+  std::vector<std::span<const SizeId>> input_elements;
+  std::function<SizeId(std::size_t input, std::size_t element)> stage_symbol;
+  std::vector<SizeId> known_runtime;  // symbols that runtime_size hands out before fresh ones
+  /// The inner graph's result types in terms of the outer sizes (ops with kInner, in a graph only).
+  std::vector<Type> inner_results;
+  // Filled by the rule.
+  std::vector<Result> results;
+  std::vector<Requirement> requirements;
+};
+
+/// Checks the number of inputs, runs the op's rule, and adds the elements of small integer results
+/// of elementwise ops, so that `(i + 1) * n` is a size expression. Errors get the current origin.
+void run_infer(Infer& infer);
+
+/// Where the elements of a value are inside a buffer, in elements.
+struct Layout {
+  SizeId offset = 0;
+  SizeDims strides;
+  bool operator==(const Layout&) const = default;
+};
+Layout contiguous_layout(SizeTable& sizes, const SizeDims& dims);
+bool is_contiguous(SizeTable& sizes, const SizeDims& dims, const Layout& layout);
+
+struct ViewArgs {
+  const Attrs& attrs;
+  SizeTable& sizes;
+  const Type& in;
+  const Type& out;
+  const Layout& layout;  // of input 0
+  std::span<const std::span<const SizeId>> elements;  // per input
+};
+
+struct GradArgs {
+  const Attrs& attrs;
+  std::span<const Expr> x;   // inputs
+  std::span<const Expr> y;   // outputs
+  std::span<const Expr> dy;  // gradients of the outputs; null where the cost does not depend on it
+  /// Gradients of an inner function; autodiff provides it.
+  std::function<std::vector<Expr>(const std::vector<Expr>& results, const std::vector<Expr>& dresults,
+                                  const std::vector<Expr>& wrt)> inner_grad;
+};
+
+/// A tensor of the reference interpreter: floats in double, the others exactly in int64.
+struct RefTensor {
+  DType dtype = DType::F64;
+  Dims shape;
+  std::vector<double> f;
+  std::vector<std::int64_t> i;
+  static RefTensor zeros(DType dtype, const Dims& shape);
+  static RefTensor from(const Array& array);
+  Array to_array() const;  // rounds to dtype
+  std::int64_t size() const { return product(shape); }
+  bool floating() const { return is_float(dtype); }
+  Number at(std::int64_t k) const { return floating() ? Number{f[k], 0} : Number{0, i[k]}; }
+  void set(std::int64_t k, Number n) { floating() ? void(f[k] = n.f) : void(i[k] = n.i); }
+};
+struct ReferenceArgs {
+  const Attrs& attrs;
+  std::span<const RefTensor* const> x;
+  std::span<RefTensor> y;      // shape and dtype are set (sizes at their bound); values are 0
+  /// Runs the inner function of a loop or branch.
+  std::function<std::vector<RefTensor>(const std::vector<RefTensor>&)> inner;
+};
+
+/// Inputs for the conformance test of an op.
+struct Samples {
+  double low = -2, high = 2;          // range of float operands
+  std::int64_t int_low = -5, int_high = 5;
+  bool integers = true;               // also tested on integer dtypes
+  bool differentiable = true;         // finite differences make sense on this range
+  const char* numpy = nullptr;        // NumPy expression over a, b, c; null: tested by hand
+};
+
+/// One row is everything the system knows about an op.
+struct OpDef {
+  std::string_view name, doc;
+  int arity = 1;                       // -1: any number
+  int outputs = 1;
+  std::uint32_t traits = 0;
+  int size_inputs_from = -1;           // inputs from here on only decide sizes and offsets
+  void (*infer)(Infer&) = nullptr;
+  std::vector<Expr> (*grad)(const GradArgs&) = nullptr;  // one per input, null = none
+  std::string_view no_grad = {};       // otherwise the reason, shown to the user
+  Scalar (*scalar)(ScalarBuilder&, const Attrs&) = nullptr;  // elementwise and generators
+  bool (*view)(const ViewArgs&, Layout& out) = nullptr;      // false: needs a copy
+  void (*reference)(const ReferenceArgs&) = nullptr;         // all but elementwise and reductions
+  Samples samples = {};
+};
+inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }
+
+/// The table, sorted by name (ops/table.cpp).
+std::span<const OpDef* const> all_ops();
+/// By name; an error with the nearest known name otherwise.
+const OpDef& find_op(std::string_view name);
+
+}  // namespace snug

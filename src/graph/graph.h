@@ -1,0 +1,147 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "expr/op_def.h"
+
+namespace snug {
+
+/// Output `output` of node `node`.
+struct Value {
+  std::uint32_t node = 0, output = 0;
+  bool operator==(const Value&) const = default;
+  auto operator<=>(const Value&) const = default;
+};
+struct ValueHash {
+  std::size_t operator()(Value v) const { return (std::size_t(v.node) << 8) ^ v.output; }
+};
+
+using DeviceId = std::uint8_t;
+
+class Graph;
+struct Node {
+  const OpDef* op = nullptr;
+  std::vector<Value> inputs;
+  std::vector<Type> types;             // of the outputs
+  Attrs attrs;
+  std::shared_ptr<const Graph> inner;  // of a loop or branch
+  DeviceId device = 0;
+  OriginId origin = 0;
+};
+
+/// An input of a graph: an argument of the function or a shared variable.
+struct GraphInput {
+  Value value;
+  std::string name;
+  Ref<SharedVariable> shared;  // null: an argument
+};
+/// After a call, shared variable `inputs()[input]` has the value `value`.
+struct Update {
+  std::uint32_t input = 0;
+  Value value;
+};
+
+/// What a function computes. Immutable; node ids are in topological order, so a pass is one forward
+/// loop. Node 0 is the first input; inputs come first.
+class Graph {
+ public:
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& node(std::uint32_t id) const { return nodes_[id]; }
+  const Node& node(Value v) const { return nodes_[v.node]; }
+  const Type& type(Value v) const { return nodes_[v.node].types[v.output]; }
+  std::span<const GraphInput> inputs() const { return inputs_; }
+  std::span<const Value> outputs() const { return outputs_; }
+  std::span<const Update> updates() const { return updates_; }
+  const SizeTable& sizes() const { return *sizes_; }
+  /// Later stages add strides and offsets; they only append.
+  SizeTable& mutable_sizes() const { return *sizes_; }
+  std::span<const Infer::Requirement> requirements() const { return requirements_; }
+  /// Elements of a small integer value as size expressions; empty if not known before running.
+  std::span<const SizeId> elements(Value v) const;
+  /// The values behind size symbols of kind Runtime: symbol id -> the value that decides it.
+  /// `extent`: the symbol is the run-time size of axis 0 of that value, else element `element`.
+  struct RuntimeSource {
+    SizeId symbol;
+    Value value;
+    bool extent;
+    std::uint32_t element;
+  };
+  std::span<const RuntimeSource> runtime_sources() const { return runtime_sources_; }
+  std::vector<std::string> input_names() const;
+
+ private:
+  friend class Builder;
+  std::vector<Node> nodes_;
+  std::vector<GraphInput> inputs_;
+  std::vector<Value> outputs_;
+  std::vector<Update> updates_;
+  std::shared_ptr<SizeTable> sizes_;
+  std::vector<Infer::Requirement> requirements_;
+  std::unordered_map<Value, std::vector<SizeId>, ValueHash> elements_;
+  std::vector<RuntimeSource> runtime_sources_;
+};
+
+/// Builds a Graph. Equal nodes merge, so common subexpressions need no pass. Inside an
+/// OriginOverride new nodes get that origin.
+class Builder {
+ public:
+  /// `record_requirements`: only `capture` does; rewrites pass the graph's own list on.
+  explicit Builder(bool record_requirements = false);
+  /// Starts from the inputs, sizes and requirements of `from`; fills `map` for its inputs.
+  Builder(const Graph& from, std::vector<std::vector<Value>>& map);
+
+  Value input(Type type, std::string name, Ref<SharedVariable> shared,
+              std::vector<SizeId> elements = {});
+  Value add(const OpDef& op, std::vector<Value> inputs, Attrs attrs = {},
+            std::shared_ptr<const Graph> inner = nullptr);  // output 0
+  Value constant(std::shared_ptr<const Array> value);
+  Value constant(double value, const Type& like);  // a 0-d constant of like.dtype
+  /// Copies a node of another graph onto new inputs.
+  Value copy(const Node& node, std::vector<Value> inputs);
+  /// Copies node `id` of a graph with this builder's sizes onto inputs of equal types: nothing is
+  /// inferred again, so it is quick and its run-time sizes keep their symbols.
+  Value keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs);
+  Value keep(std::uint32_t id, std::vector<Value> inputs) {  // a node of this builder
+    return keep(graph_, id, std::move(inputs));
+  }
+  /// The symbol behind `source` is decided by that value; once per symbol.
+  void add_runtime_source(const Graph::RuntimeSource& source);
+
+  const Node& node(Value v) const { return graph_.nodes_[v.node]; }
+  const Type& type(Value v) const { return graph_.type(v); }
+  SizeTable& sizes() { return *graph_.sizes_; }
+  std::span<const SizeId> elements(Value v) const { return graph_.elements(v); }
+  std::size_t size() const { return graph_.nodes_.size(); }
+  std::span<const Graph::RuntimeSource> runtime_sources() const { return graph_.runtime_sources_; }
+  void set_requirements(std::vector<Infer::Requirement> r) { graph_.requirements_ = std::move(r); }
+
+  /// Drops what neither outputs nor updates reach; keeps all inputs.
+  Graph finish(std::vector<Value> outputs, std::vector<Update> updates) &&;
+
+ private:
+  struct Key {
+    const OpDef* op;
+    std::vector<Value> inputs;
+    std::size_t attrs_hash;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key&) const;
+  };
+  Graph graph_;
+  bool record_requirements_;
+  std::unordered_map<Key, std::vector<std::uint32_t>, KeyHash> merged_;
+};
+
+/// Checks ids, order, types (by inferring again) and the table of inputs. An internal error names
+/// `where`, the node and its neighbourhood.
+void verify(const Graph& graph, std::string_view where);
+
+/// One line per node: "%3 = dot(%0, %2) : float32 (n, 10)   # train.py:41".
+std::string print(const Graph& graph);
+
+}  // namespace snug

@@ -1,0 +1,74 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/array.h"
+#include "graph/graph.h"
+
+namespace snug {
+
+/// One operand of a library call, with sizes known.
+struct ArgDesc {
+  DType dtype = DType::F32;
+  Dims shape;
+  Dims strides;  // in elements
+};
+
+/// A node to be done by a library (or by a hand-written routine where no library has one).
+/// Size inputs of the op are left out of `in`; their values are in `size_values`.
+struct CallSite {
+  const Node* node = nullptr;
+  std::vector<ArgDesc> in, out;                 // outputs are contiguous
+  std::vector<std::vector<std::int64_t>> size_values;  // per size input, its elements
+  /// Some sizes are upper bounds; the actual ones come with each run.
+  bool runtime_sizes = false;
+  int threads = 1;
+};
+
+struct RunArgs {
+  std::byte* const* in = nullptr;
+  std::byte* const* out = nullptr;
+  std::byte* workspace = nullptr;               // 64-byte aligned, PreparedCall::workspace bytes
+  const ArgDesc* in_desc = nullptr;             // actual sizes and strides of this run
+  const ArgDesc* out_desc = nullptr;
+  const std::int64_t* const* size_values = nullptr;  // per size input, its elements in this run
+  /// Where the op writes the actual extents of its outputs with run-time sizes.
+  std::int64_t* extents = nullptr;
+  /// Output 0 is the storage of input 0 (ops with kInPlace): no copy first.
+  bool in_place = false;
+};
+
+/// A call made ready for given sizes: immutable, may run on several threads at once. `run` throws
+/// an Error if the data make it fail (only ops with kMayFail), and allocates nothing of ours.
+class PreparedCall {
+ public:
+  virtual ~PreparedCall() = default;
+  virtual void run(const RunArgs& args) const = 0;
+  std::uint64_t workspace = 0;
+};
+
+struct LibraryEntry {
+  /// Which layouts of inputs it takes as they are; others are made contiguous first.
+  enum class Strides : std::uint8_t {
+    Contiguous,
+    Matrix,  // the last two axes row- or column-major with any leading dimension, outer axes any
+    Any,
+  };
+  std::string_view op;       // name of the op
+  std::string_view library;  // "onednn", "openblas", "native"; shown by explain
+  Strides strides = Strides::Contiguous;
+  std::unique_ptr<PreparedCall> (*prepare)(const CallSite&) = nullptr;
+  /// Which nodes of the op it does (by dtype, say); null: all of them.
+  bool (*takes)(const Node&) = nullptr;
+};
+/// Sorted by op; of several entries for one op the first that takes a node does it.
+using LibraryTable = std::span<const LibraryEntry>;
+
+/// Null if no entry does the node.
+const LibraryEntry* find_library(LibraryTable table, const Node& node);
+
+}  // namespace snug

@@ -1,0 +1,79 @@
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "kernel/kernel_spec.h"
+#include "kernel/library.h"
+
+namespace snug {
+
+/// Where the elements of a value are: in the buffer of `root`, which a leaf or a task fills.
+struct Place {
+  Value root;
+  Layout layout;
+};
+
+/// A kernel with its meaning: which values its operands are and which sizes its integers.
+struct Kernel {
+  KernelSpec spec;
+  std::vector<Value> operands;    // roots
+  std::vector<SizeId> offsets;    // per operand, elements from the start of the root's buffer
+  std::vector<SizeId> ints;       // as KernelFn wants them
+  SizeId points = 1;              // extent of outer axis 0; 1 if there is none
+  SizeId work = 1;                // product of all extents, for the choice of threads
+};
+
+struct Program;
+
+struct Task {
+  enum class Kind : std::uint8_t { Kernel, Library, Sizes, Loop };
+  Kind kind = Kind::Kernel;
+  std::uint32_t index = 0;        // Kernel: into kernels. Library, Sizes, Loop: the node.
+  std::string name;
+  std::vector<Value> reads, writes;     // roots; a root may be read through several views
+  /// write k may take over the storage of read j: pairs (k, j), best first.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> in_place;
+  std::vector<std::uint32_t> covers;    // graph nodes computed here
+  bool may_fail = false;
+  OriginId origin = 0;
+};
+
+/// The inner program of a loop, with its operands.
+struct LoopBody {
+  std::shared_ptr<const Program> program;
+};
+
+/// What `lower` makes: once per function, for all sizes.
+struct Program {
+  Graph graph;                    // with explicit copies; every output and update its own value
+  std::vector<Task> tasks;        // in a valid order
+  std::vector<Kernel> kernels;
+  std::unordered_map<Value, Place, ValueHash> places;  // of every value that has memory
+  std::unordered_map<std::uint32_t, LoopBody> loops;   // by node
+  LibraryTable library;
+};
+
+struct FuseOptions {
+  bool strict_math = false;
+  std::uint32_t max_nodes = 48;     // per kernel: code size grows faster than what fusion saves
+  std::uint32_t max_operands = 24;
+};
+
+/// Inserts copies where memory needs them: inputs of library calls in layouts they do not take,
+/// reshapes of strided values, and outputs and updates that are views, leaves or not distinct.
+Graph insert_copies(const Graph& graph, LibraryTable library);
+
+/// Groups elementwise ops, views and reductions into kernels; the rest are library calls, size
+/// tasks and loops. Needs: insert_copies.
+Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& options = {});
+
+/// Every value that has memory is written once, before it is read; every output has memory.
+void verify(const Program& program);
+std::string print(const Program& program);
+
+/// The identity that insert_copies inserts.
+extern const OpDef kCopyOp;
+
+}  // namespace snug

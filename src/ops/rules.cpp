@@ -1,0 +1,206 @@
+#include "ops/rules.h"
+
+namespace snug::ops {
+
+Type broadcast_type(Infer& f, DType dtype) {
+  Type out;
+  out.dtype = dtype;
+  const int ndim = f.in(0).ndim();
+  for (std::size_t i = 1; i < f.count(); ++i)
+    if (f.in(i).ndim() != ndim)
+      f.error(Fault::Type,
+              fmt::format("arguments have {} and {} dimensions", ndim, f.in(i).ndim()),
+              "dimshuffle adds axes that stretch");
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(ndim); ++axis) {
+    bool found = false;
+    SizeId dim = f.sizes.one();
+    for (std::size_t i = 0; i < f.count(); ++i) {
+      if (f.in(i).broadcastable(axis)) continue;
+      SizeId d = f.in(i).dims[axis];
+      if (!found) {
+        dim = d;
+        found = true;
+        continue;
+      }
+      f.require_equal(dim, d, fmt::format("sizes differ on axis {}", axis),
+                      fmt::format("an axis stretches only if its type is broadcastable; use "
+                                  "addbroadcast(x, {}) or dimshuffle",
+                                  axis));
+      if (!f.sizes.known(dim) && f.sizes.known(d)) dim = d;
+    }
+    if (!found) out.broadcast |= static_cast<std::uint8_t>(1u << axis);
+    out.dims.push_back(dim);
+  }
+  return out;
+}
+
+DType upcast_all(const Infer& f) {
+  DType t = f.in(0).dtype;
+  for (std::size_t i = 1; i < f.count(); ++i) t = upcast(t, f.in(i).dtype);
+  return t;
+}
+
+void upcast_rule(Infer& f) { f.out(broadcast_type(f, upcast_all(f))); }
+
+void signed_rule(Infer& f) {
+  DType t = upcast_all(f);
+  if (t == DType::Bool)
+    f.error(Fault::Type, "is not defined for bool",
+            "cast to a number, or use invert, bit_xor or bit_and");
+  f.out(broadcast_type(f, t));
+}
+
+void float_rule(Infer& f) { f.out(broadcast_type(f, to_float(upcast_all(f)))); }
+
+void compare_rule(Infer& f) { f.out(broadcast_type(f, DType::Bool)); }
+
+void bits_rule(Infer& f) {
+  for (std::size_t i = 0; i < f.count(); ++i) require_discrete(f, i);
+  DType t = upcast_all(f);
+  if (!is_discrete(t))
+    f.error(Fault::Type, "has no integer type for both arguments", "cast one of them");
+  f.out(broadcast_type(f, t));
+}
+
+void shift_rule(Infer& f) {
+  bits_rule(f);
+  if (f.results[0].type.dtype == DType::Bool)
+    f.error(Fault::Type, "is not defined for bool", "cast to an integer type");
+}
+
+void require_float(const Infer& f, std::size_t i) {
+  if (!is_float(f.in(i).dtype))
+    f.error(Fault::Type,
+            fmt::format("argument {} must be a float, it is {}", i, name_of(f.in(i).dtype)),
+            "cast it");
+}
+
+void require_discrete(const Infer& f, std::size_t i) {
+  if (!is_discrete(f.in(i).dtype))
+    f.error(Fault::Type,
+            fmt::format("argument {} must be an integer, it is {}", i, name_of(f.in(i).dtype)),
+            "cast it");
+}
+
+void require_same_dtype(const Infer& f, std::size_t i, std::size_t j) {
+  if (f.in(i).dtype != f.in(j).dtype)
+    f.error(Fault::Type, fmt::format("arguments {} and {} must have one dtype, they are {} and {}",
+                                     i, j, name_of(f.in(i).dtype), name_of(f.in(j).dtype)));
+}
+
+Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
+  f.require_ndim(i, 1);
+  require_discrete(f, i);
+  auto ndim = f.sizes.known(f.in(i).dims[0]);
+  if (!ndim)
+    f.error(Fault::Type, "the length of the shape vector must be known",
+            "pass a list of sizes, or give ndim");
+  if (*ndim > 8)
+    f.error(Fault::Type, fmt::format("a tensor has at most 8 dimensions, not {}", *ndim));
+  Type out;
+  out.dtype = dtype;
+  for (std::int64_t k = 0; k < *ndim; ++k) {
+    SizeId d = f.size_element(i, static_cast<std::size_t>(k));
+    if (!nonnegative(f.sizes, d))
+      f.require_at_most(f.sizes.zero(), d, fmt::format("the size of axis {} is negative", k));
+    out.dims.push_back(d);
+  }
+  if (f.attrs.has("broadcast")) {
+    out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
+    for (std::size_t k = 0; k < out.dims.size(); ++k)
+      if (out.broadcastable(k)) {
+        f.require_equal(out.dims[k], f.sizes.one(),
+                        fmt::format("axis {} is broadcastable, so its size must be 1", k));
+        out.dims[k] = f.sizes.one();
+      }
+  } else {
+    for (std::size_t k = 0; k < out.dims.size(); ++k)
+      if (f.sizes.is(out.dims[k], 1)) out.broadcast |= static_cast<std::uint8_t>(1u << k);
+  }
+  return out;
+}
+
+Expr number(double value, const Expr& like) {
+  Array a = Array::empty(like.dtype(), {});
+  if (is_float(like.dtype()))
+    a.set_double(0, value);
+  else
+    a.set_int(0, static_cast<std::int64_t>(value));
+  return snug::constant(a);
+}
+
+Expr unbroadcast(const Expr& dy, const Expr& x) {
+  std::vector<std::int64_t> axes;
+  for (std::size_t axis = 0; axis < static_cast<std::size_t>(x.ndim()); ++axis)
+    if (x.type().broadcastable(axis) && !dy.type().broadcastable(axis))
+      axes.push_back(static_cast<std::int64_t>(axis));
+  if (axes.empty()) return dy;
+  return snug::sum(dy, axes, true);
+}
+
+Exprs unbroadcast_all(const GradArgs& g, Exprs gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i]) gradients[i] = unbroadcast(gradients[i], g.x[i]);
+  return gradients;
+}
+
+Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes) {
+  if (axes.empty()) return reduced;
+  std::vector<std::int64_t> pattern;
+  std::int64_t next = 0;
+  std::size_t k = 0;
+  const std::size_t ndim = static_cast<std::size_t>(reduced.ndim()) + axes.size();
+  for (std::size_t axis = 0; axis < ndim; ++axis) {
+    if (k < axes.size() && axes[k] == static_cast<std::int64_t>(axis)) {
+      pattern.push_back(-1);
+      ++k;
+    } else {
+      pattern.push_back(next++);
+    }
+  }
+  return snug::dimshuffle(reduced, pattern);
+}
+
+Expr reshape_like(const Expr& x, const Expr& like) {
+  return apply(ops::reshape, {x, snug::shape(like)},
+               {{"ndim", std::int64_t{like.ndim()}},
+                {"broadcast", std::int64_t{like.type().broadcast}}});
+}
+
+bool nonnegative(const SizeTable& t, SizeId id, int depth) {
+  const SizeNode& n = t.node(id);
+  auto sub = [&](SizeId x) { return depth > 0 && nonnegative(t, x, depth - 1); };
+  switch (n.op) {
+    case SizeOp::Const: return n.value >= 0;
+    case SizeOp::Symbol: {
+      const Symbol& s = t.symbol_of(id);
+      // A run-time symbol without a bound is a value, not a size.
+      return s.kind == Symbol::Kind::Dim ||
+             (s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize);
+    }
+    case SizeOp::Add:
+    case SizeOp::Mul:
+    case SizeOp::FloorDiv: return sub(n.a) && sub(n.b);
+    case SizeOp::Sub: return false;
+    case SizeOp::Mod: return sub(n.b);
+    case SizeOp::Min: return sub(n.a) && sub(n.b);
+    case SizeOp::Max: return sub(n.a) || sub(n.b);
+    case SizeOp::Less:
+    case SizeOp::Equal: return true;
+    case SizeOp::Select: return sub(n.b) && sub(n.c);
+  }
+  return false;
+}
+
+std::int64_t flat(const Dims& shape, const Dims& at) {
+  std::int64_t k = 0;
+  for (std::size_t i = 0; i < shape.size(); ++i) k = k * shape[i] + at[i];
+  return k;
+}
+
+void store(RefTensor& t, std::int64_t k, Number n) {
+  if (!t.floating()) n = evaluate(Instr{Prim::Cast, t.dtype}, DType::I64, n, {}, {});
+  t.set(k, n);
+}
+
+}  // namespace snug::ops

@@ -1,0 +1,83 @@
+#pragma once
+#include "expr/op_def.h"
+#include "ops/functions.h"
+#include "ops/rows.h"
+
+/// What rows of one kind have in common: shape rules, loop bodies, gradients.
+namespace snug::ops {
+
+using Exprs = std::vector<Expr>;
+
+// ---- shape and dtype rules of elementwise ops ----
+
+/// The broadcast shape of all operands. An axis stretches only if its type is broadcastable.
+Type broadcast_type(Infer& f, DType dtype);
+DType upcast_all(const Infer& f);
+void upcast_rule(Infer& f);      // numbers of any dtype; the operands' upcast
+void signed_rule(Infer& f);      // as upcast_rule, but no bool
+void float_rule(Infer& f);       // the float type that holds the result
+void compare_rule(Infer& f);     // bool
+void bits_rule(Infer& f);        // integers or bools; the operands' upcast
+void shift_rule(Infer& f);       // integers
+/// The op takes floats only; integers are cast by the public function.
+void require_float(const Infer& f, std::size_t i);
+void require_discrete(const Infer& f, std::size_t i);
+void require_same_dtype(const Infer& f, std::size_t i, std::size_t j);
+
+/// A shape from an integer vector of known length (input i). `broadcast` is attr "broadcast" if
+/// there is one, else the axes known to be 1.
+Type type_from_shape(Infer& f, std::size_t i, DType dtype);
+
+// ---- loop bodies ----
+
+template <Prim P>
+Scalar unary(ScalarBuilder& s, const Attrs&) {
+  return s.call(P, s.arg(0, s.result));
+}
+template <Prim P>
+Scalar binary(ScalarBuilder& s, const Attrs&) {
+  return s.call(P, s.arg(0, s.result), s.arg(1, s.result));
+}
+
+// ---- gradients ----
+
+/// A 0-d constant of the dtype of `like`.
+Expr number(double value, const Expr& like);
+/// Sums `dy` over the axes that `x` was stretched on.
+Expr unbroadcast(const Expr& dy, const Expr& x);
+/// The gradients of the operands of a broadcasting op, before unbroadcasting; null stays null.
+Exprs unbroadcast_all(const GradArgs& g, Exprs gradients);
+/// Puts the axes a reduction dropped back, as broadcastable ones.
+Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes);
+/// `x` with the type of `like`'s axes: reshaped to its shape and broadcast pattern.
+Expr reshape_like(const Expr& x, const Expr& like);
+
+// ---- sizes ----
+
+/// True if the size cannot be negative, as far as a short look shows.
+bool nonnegative(const SizeTable& sizes, SizeId id, int depth = 4);
+
+// ---- reference interpreter ----
+
+/// Counts through the multi-index of a shape in C order.
+class Counter {
+ public:
+  explicit Counter(const Dims& shape) : shape_(shape), at(shape.size(), 0) {}
+  void next() {
+    for (std::size_t i = shape_.size(); i-- > 0;) {
+      if (++at[i] < shape_[i]) return;
+      at[i] = 0;
+    }
+  }
+
+ private:
+  Dims shape_;
+
+ public:
+  Dims at;
+};
+std::int64_t flat(const Dims& shape, const Dims& at);
+/// Stores a sum kept in double or int64, wrapped to the dtype.
+void store(RefTensor& t, std::int64_t k, Number n);
+
+}  // namespace snug::ops

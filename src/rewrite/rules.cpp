@@ -1,0 +1,325 @@
+#include "rewrite/rules.h"
+
+#include <algorithm>
+
+#include "rewrite/values.h"
+
+namespace snug {
+
+Value Match::operator[](std::string_view name) const {
+  for (std::size_t k = 0; k < formula->variables.size(); ++k)
+    if (formula->variables[k] == name) return *variables[k];
+  internal_error("rewrite/rules.cpp", fmt::format("a guard asks for {}", name));
+}
+
+namespace {
+
+bool listed(std::string_view ops, const OpDef& op) {
+  if (ops == "any") return !has(op, kLeaf);
+  if (ops == "elementwise") return has(op, kElementwise);
+  for (std::size_t at = 0; at < ops.size();) {
+    std::size_t end = std::min(ops.find(' ', at), ops.size());
+    if (ops.substr(at, end - at) == op.name) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+/// The condition of a switch is bool whatever the dtype of the rest.
+bool is_condition(const OpDef& op, std::size_t operand) { return op.name == "switch" && operand == 0; }
+
+bool fits(Match& m, const Formula& f, std::uint32_t at, Value v, bool free_dtype) {
+  const Term& term = f.terms[at];
+  switch (term.kind) {
+    case Term::Kind::Number:
+      if (!is_number(m.graph, v, term.number)) return false;
+      m.numbers.push_back(v);
+      return true;
+    case Term::Kind::Variable:
+      if (m.variables[term.variable]) return *m.variables[term.variable] == v;
+      m.variables[term.variable] = v;
+      return true;
+    case Term::Kind::Rest: return false;  // taken care of by its op
+    case Term::Kind::Op: break;
+  }
+  const Node& node = m.graph.node(v);
+  if (node.op != term.op) return false;
+  if (!free_dtype && m.graph.type(v).dtype != m.dtype()) return false;
+  m.nodes.push_back(v);
+  for (std::size_t k = 0; k < term.operands.size(); ++k) {
+    const Term& sub = f.terms[term.operands[k]];
+    if (sub.kind == Term::Kind::Rest) {
+      std::vector<Value> rest(node.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(k, node.inputs.size())),
+                              node.inputs.end());
+      if (m.rests[sub.variable]) return *m.rests[sub.variable] == rest;
+      m.rests[sub.variable] = std::move(rest);
+      return true;
+    }
+    if (k >= node.inputs.size()) return false;
+    if (!fits(m, f, term.operands[k], node.inputs[k], is_condition(*term.op, k))) return false;
+  }
+  return node.inputs.size() == term.operands.size();
+}
+
+/// Builds the right side; nothing if an op of it comes out in another dtype than the root.
+std::optional<Value> build(Match& m, const Formula& f, std::uint32_t at, bool free_dtype) {
+  const Term& term = f.terms[at];
+  switch (term.kind) {
+    case Term::Kind::Number: return number(m.graph, term.number, m.dtype(), m.graph.type(m.root).ndim());
+    case Term::Kind::Variable: return *m.variables[term.variable];
+    case Term::Kind::Rest: return std::nullopt;
+    case Term::Kind::Op: break;
+  }
+  std::vector<Value> inputs;
+  for (std::size_t k = 0; k < term.operands.size(); ++k) {
+    const Term& sub = f.terms[term.operands[k]];
+    if (sub.kind == Term::Kind::Rest) {
+      for (Value v : *m.rests[sub.variable]) inputs.push_back(v);
+      continue;
+    }
+    std::optional<Value> v = build(m, f, term.operands[k], is_condition(*term.op, k));
+    if (!v) return std::nullopt;
+    inputs.push_back(*v);
+  }
+  Attrs attrs;
+  for (Value v : m.nodes)
+    if (m.graph.node(v).op == term.op) {
+      attrs = m.graph.node(v).attrs;
+      break;
+    }
+  Value v = m.graph.add(*term.op, std::move(inputs), std::move(attrs));
+  if (!free_dtype && m.graph.type(v).dtype != m.dtype()) return std::nullopt;
+  return v;
+}
+
+/// Gives `v` the sizes and the broadcast pattern of `root`, if a stretched operand that a rule
+/// dropped says how: `shapes` are the matched values to look for it.
+std::optional<Value> adapt(Builder& b, Value v, Value root, std::span<const Value> shapes) {
+  const Type want = b.type(root);
+  if (b.type(v).dtype != want.dtype || b.type(v).ndim() != want.ndim()) return std::nullopt;
+  if (!(b.type(v).dims == want.dims))
+    for (Value s : shapes) {
+      while (is(b, s, "rebroadcast")) s = operand(b, s, 0);
+      if (!is(b, s, "broadcast_to") || !(b.type(s).dims == want.dims)) continue;
+      v = call(b, "broadcast_to", {v, operand(b, s, 1)});
+      break;
+    }
+  if (!(b.type(v).dims == want.dims)) return std::nullopt;
+  if (b.type(v).broadcast != want.broadcast)
+    v = call(b, "rebroadcast", {v}, Attrs{{"broadcast", static_cast<std::int64_t>(want.broadcast)}});
+  if (!(b.type(v) == want)) return std::nullopt;
+  auto had = b.elements(root), has = b.elements(v);
+  if (!had.empty() && !std::equal(had.begin(), had.end(), has.begin(), has.end()))
+    return std::nullopt;
+  return v;
+}
+
+}  // namespace
+
+RuleTable::RuleTable(std::span<const Rule> rules, std::span<const CodeRule> code)
+    : rules_(rules), code_(code) {
+  for (const Rule& rule : rules) {
+    formulas_.push_back(parse_formula(rule.formula));
+    by_op_[&formulas_.back().root()].push_back(
+        {&rule, nullptr, static_cast<std::uint32_t>(formulas_.size() - 1)});
+  }
+  for (const OpDef* op : all_ops())
+    for (const CodeRule& rule : code)
+      if (listed(rule.ops, *op)) by_op_[op].push_back({nullptr, &rule, 0});
+}
+
+std::span<const RuleTable::Candidate> RuleTable::for_op(const OpDef* op) const {
+  auto it = by_op_.find(op);
+  if (it == by_op_.end()) return {};
+  return it->second;
+}
+
+std::vector<std::string_view> RuleTable::names() const {
+  std::vector<std::string_view> names;
+  for (const Rule& rule : rules_) names.push_back(rule.formula);
+  for (const CodeRule& rule : code_) names.push_back(rule.name);
+  return names;
+}
+
+namespace {
+
+class Sweep {
+ public:
+  Sweep(const Graph& from, const RuleTable& rules, RuleCounts& counts)
+      : from_(from), rules_(rules), counts_(counts), builder_(from, map_) {}
+
+  std::optional<Graph> run() {
+    for (std::uint32_t id = 0; id < from_.nodes().size(); ++id) {
+      if (map_[id].empty()) {
+        const Node& node = from_.node(id);
+        std::vector<Value> inputs;
+        inputs.reserve(node.inputs.size());
+        for (Value v : node.inputs) inputs.push_back(map_[v.node][v.output]);
+        fired_here_ = 0;
+        Value v = builder_.keep(from_, id, std::move(inputs));
+        for (std::uint32_t k = 0; k < node.types.size(); ++k)
+          map_[id].push_back(normal({v.node, k}));
+      }
+      for (const Graph::RuntimeSource& s : from_.runtime_sources())
+        if (s.value.node == id)
+          builder_.add_runtime_source({s.symbol, map_[id][s.value.output], s.extent, s.element});
+    }
+    if (fired_ == 0) return std::nullopt;
+    std::vector<Value> outputs;
+    for (Value v : from_.outputs()) outputs.push_back(map_[v.node][v.output]);
+    std::vector<Update> updates;
+    for (const Update& u : from_.updates())
+      updates.push_back({u.input, map_[u.value.node][u.value.output]});
+    return std::move(builder_).finish(std::move(outputs), std::move(updates));
+  }
+
+ private:
+  struct State {
+    bool done = false, forwarded = false, open = false;
+    Value to;  // done: the final form. forwarded: what stands for it
+  };
+  static constexpr std::size_t kMaxFirings = 10'000;  // for one node of the graph
+
+  State& state(std::uint32_t node) {
+    if (node >= states_.size()) states_.resize(builder_.size() + 16);
+    return states_[node];
+  }
+  Value resolve(Value v) {
+    Value to = state(v.node).to;
+    return builder_.node(v).types.size() == 1 ? to : Value{to.node, v.output};
+  }
+
+  /// The final form of `v`.
+  Value normal(Value v) {
+    if (state(v.node).done) return resolve(v);
+    std::vector<std::uint32_t>& stack = stack_;
+    stack.assign(1, v.node);
+    while (!stack.empty()) {
+      std::uint32_t node = stack.back();
+      if (node < from_.inputs().size()) {
+        state(node) = {true, false, false, {node, 0}};
+      }
+      if (state(node).done) {
+        stack.pop_back();
+        continue;
+      }
+      if (state(node).forwarded) {
+        Value to = state(node).to;
+        if (state(to.node).done) {
+          state(node) = {true, false, false, resolve(to)};
+          stack.pop_back();
+        } else {
+          if (state(to.node).open) endless();
+          stack.push_back(to.node);
+        }
+        continue;
+      }
+      state(node).open = true;
+      bool ready = true;
+      for (Value in : builder_.node({node, 0}).inputs)
+        if (!state(in.node).done) {
+          ready = false;
+          stack.push_back(in.node);
+        }
+      if (!ready) continue;
+      std::optional<Value> next = with_final_inputs(node);
+      if (!next) next = fire({node, 0});
+      if (next)
+        state(node) = {false, true, true, *next};
+      else
+        state(node) = {true, false, false, {node, 0}};
+    }
+    return resolve(v);
+  }
+
+  std::optional<Value> with_final_inputs(std::uint32_t node) {
+    std::vector<Value> inputs = builder_.node({node, 0}).inputs;
+    bool changed = false;
+    for (Value& in : inputs) {
+      Value to = resolve(in);
+      changed |= !(to == in);
+      in = to;
+    }
+    if (!changed) return std::nullopt;
+    return builder_.keep(node, std::move(inputs));
+  }
+
+  std::optional<Value> fire(Value root) {
+    const Node& node = builder_.node(root);
+    std::span<const RuleTable::Candidate> candidates = rules_.for_op(node.op);
+    if (candidates.empty() || node.types.size() != 1) return std::nullopt;
+    OriginOverride origin(node.origin);
+    for (const RuleTable::Candidate& c : candidates) {
+      std::optional<Value> v = c.rule ? try_formula(*c.rule, rules_.formula(c), root)
+                                      : try_code(*c.code, root);
+      if (!v || *v == root) continue;
+      count(c.rule ? c.rule->formula : c.code->name);
+      return v;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Value> try_formula(const Rule& rule, const Formula& f, Value root) {
+    for (std::uint32_t left : f.left) {
+      match_.root = root;
+      match_.formula = &f;
+      match_.variables.assign(f.variables.size(), std::nullopt);
+      match_.rests.assign(f.variables.size(), std::nullopt);
+      match_.nodes.clear();
+      match_.numbers.clear();
+      if (!fits(match_, f, left, root, true)) continue;
+      if (rule.when && !rule.when(match_)) continue;
+      std::optional<Value> v = build(match_, f, f.right, false);
+      if (!v) continue;
+      if (f.terms[f.right].kind == Term::Kind::Variable)
+        v = cast(builder_, *v, match_.dtype());  // as the op does with its operand
+      std::vector<Value> shapes = match_.numbers;
+      for (const auto& x : match_.variables)
+        if (x) shapes.push_back(*x);
+      if ((v = adapt(builder_, *v, root, shapes))) return v;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Value> try_code(const CodeRule& rule, Value root) {
+    std::optional<Value> v = rule.apply(builder_, root);
+    return v ? adapt(builder_, *v, root, {}) : v;
+  }
+
+  void count(std::string_view name) {
+    ++fired_;
+    before_last_ = last_;
+    last_ = name;
+    if (++fired_here_ > kMaxFirings) endless();
+    auto it = std::find_if(counts_.begin(), counts_.end(),
+                           [&](const auto& c) { return c.first == name; });
+    if (it == counts_.end())
+      counts_.emplace_back(name, 1);
+    else
+      ++it->second;
+  }
+  [[noreturn]] void endless() const {
+    internal_error("rewrite/rules.cpp",
+                   fmt::format("rules do not come to an end; the last two are \"{}\" and \"{}\"",
+                               before_last_, last_));
+  }
+
+  const Graph& from_;
+  const RuleTable& rules_;
+  RuleCounts& counts_;
+  std::vector<std::vector<Value>> map_;
+  Builder builder_;
+  Match match_{builder_, {}};
+  std::vector<State> states_;
+  std::vector<std::uint32_t> stack_;
+  std::size_t fired_ = 0, fired_here_ = 0;
+  std::string_view last_, before_last_;
+};
+
+}  // namespace
+
+std::optional<Graph> apply_rules(const Graph& graph, const RuleTable& rules, RuleCounts& counts) {
+  return Sweep(graph, rules, counts).run();
+}
+
+}  // namespace snug

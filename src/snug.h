@@ -1,0 +1,11 @@
+#pragma once
+/// Snug for C++ programs: expressions, gradients, compiled functions.
+///
+///   auto x = matrix("x"); auto W = shared(zeros({784, 10}), "W");
+///   auto loss = mean(sqr(dot(x, W)));
+///   auto [gW] = grad(loss, W);
+///   auto train = function({x}, loss, {.updates = {{W, W - 0.1f * gW}}});
+///   float l = train(images).item<float>();
+#include "api/function.h"
+#include "autodiff/grad.h"
+#include "ops/functions.h"

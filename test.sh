@@ -1,0 +1,50 @@
+#!/bin/bash
+# Builds Snug and runs every test. Does its own set-up.
+#   ./test.sh [--long]     --long: also the tests that take long
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+for argument in "$@"; do
+  case $argument in
+    --long) export SNUG_LONG=1 ;;
+    *) printf 'test.sh: unknown argument %s\nusage: ./test.sh [--long]\n' "$argument" >&2; exit 2 ;;
+  esac
+done
+
+results=() failed=0
+
+# step NAME COMMAND...: runs it, goes on if it fails.
+step() {
+  local name=$1 start=$SECONDS verdict=ok
+  shift
+  printf '\n== %s\n' "$name"
+  "$@" </dev/null || { verdict=FAIL; failed=1; }
+  results+=("$(printf '%-4s  %-28s %5d s' "$verdict" "$name" $((SECONDS - start)))")
+}
+
+summary() {
+  printf '\n== summary\n'
+  printf '%s\n' "${results[@]}"
+  printf '\n%s in %d min %02d s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
+step "set-up and build" scripts/setup.sh snug_tests
+if [ $failed = 1 ]; then
+  summary "the build FAILED"
+  exit 1
+fi
+
+step "installed package" tests/python_package.sh
+step "order of folders" .venv/bin/python tools/check_layers.py --self-test
+step "Python style" .venv/bin/ruff check
+step "C++ format" scripts/format.sh --check
+step "C++ tests" ctest --test-dir build -j "$(nproc)" --output-on-failure --progress
+step "outside C++ program" tests/install/run.sh
+step "Python tests" .venv/bin/python -m pytest -q tests/python
+step "C++ tests under sanitizers" tests/sanitize/run.sh
+
+if [ $failed = 1 ]; then
+  summary "some tests FAILED"
+  exit 1
+fi
+summary "all tests passed"

@@ -1,0 +1,12 @@
+#!/bin/bash
+# Installs the C++ package into build/installed, builds the program here against it, and runs it.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=$here/../../build
+rm -rf "$build/installed" "$build/outside"
+cmake --install "$build" --prefix "$build/installed" >/dev/null
+cmake -S "$here" -B "$build/outside" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_PREFIX_PATH="$(cd "$build/installed" && pwd)" >/dev/null
+ninja --quiet -C "$build/outside"
+"$build/outside/outside"
+"$build/installed/bin/snug" --version

@@ -1,0 +1,18 @@
+#!/bin/bash
+# Builds the library and the C++ tests with the address and undefined behaviour sanitizers in
+# build/sanitize, and runs them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=build/sanitize
+# The build of a tree that was moved is of no use.
+if ! grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" $build/CMakeCache.txt; then rm -rf $build; fi
+[ -f $build/build.ninja ] ||
+  cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DSNUG_SANITIZE=ON \
+    -DSNUG_PYTHON=OFF -DSNUG_TOOL=OFF >/dev/null
+ninja -C $build snug_tests
+# The kernel cache is tested on its own: what is compiled here stays apart from the user's.
+export XDG_CACHE_HOME=$PWD/$build/cache
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=tests/sanitize/leaks.txt:print_suppressions=0}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+$build/snug_tests --gtest_brief=1

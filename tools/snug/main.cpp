@@ -1,0 +1,188 @@
+// The command line tool. Each command is one function; main() only wires them up.
+#include <dlfcn.h>
+#include <sched.h>
+#include <snug/snug.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "expr/op_def.h"
+
+namespace {
+
+using snug::OpDef;
+
+struct Row {
+  std::string_view name;
+  std::string value;
+};
+
+void print_table(const std::vector<Row>& rows) {
+  std::size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  for (const Row& row : rows) fmt::print("{:<{}}  {}\n", row.name, width, row.value);
+}
+
+/// The value of a field of /proc/cpuinfo, from the first processor that has it.
+std::string cpuinfo(std::string_view field) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    std::size_t colon = line.find(':');
+    if (!line.starts_with(field) || colon == std::string::npos) continue;
+    return line.substr(std::min(line.size(), colon + 2));
+  }
+  return "unknown";
+}
+
+/// The vector extensions that decide how kernels are made, widest first.
+std::string vector_extensions() {
+  std::vector<std::string> found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512bf16")) found.emplace_back("avx512bf16");
+  if (__builtin_cpu_supports("avx512vnni")) found.emplace_back("avx512vnni");
+  if (__builtin_cpu_supports("avx512f")) found.emplace_back("avx512f");
+  if (__builtin_cpu_supports("avx2")) found.emplace_back("avx2");
+  if (__builtin_cpu_supports("fma")) found.emplace_back("fma");
+  if (__builtin_cpu_supports("sse4.2")) found.emplace_back("sse4.2");
+#endif
+  return found.empty() ? "none known" : fmt::format("{}", fmt::join(found, " "));
+}
+
+/// The cores this process may use.
+int usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+std::string memory() {
+  double page = static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 30);
+  return fmt::format("{:.1f} GiB, {:.1f} GiB free", page * sysconf(_SC_PHYS_PAGES),
+                     page * sysconf(_SC_AVPHYS_PAGES));
+}
+
+template <class F>
+F* loaded(const char* symbol) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, symbol));
+}
+
+/// The versions of the libraries that are loaded, asked from them by their C interfaces: their
+/// headers are for the backends alone.
+std::string libraries() {
+  std::vector<std::string> found;
+  if (auto* llvm = loaded<void(unsigned*, unsigned*, unsigned*)>("LLVMGetVersion")) {
+    unsigned major = 0, minor = 0, patch = 0;
+    llvm(&major, &minor, &patch);
+    found.push_back(fmt::format("LLVM {}.{}.{}", major, minor, patch));
+  }
+  if (auto* dnnl = loaded<const int*()>("dnnl_version")) {
+    const int* version = dnnl();  // begins with major, minor, patch
+    found.push_back(fmt::format("oneDNN {}.{}.{}", version[0], version[1], version[2]));
+  }
+  if (auto* blas = loaded<const char*()>("openblas_get_config")) found.emplace_back(blas());
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+int info() {
+  print_table({
+      {"snug", SNUG_VERSION},
+      {"cpu", cpuinfo("model name")},
+      {"vectors", vector_extensions()},
+      {"cores", fmt::format("{} of {}", usable_cores(), sysconf(_SC_NPROCESSORS_ONLN))},
+      {"memory", memory()},
+      {"libraries", libraries()},
+      {"ops", fmt::format("{}", snug::all_ops().size())},
+  });
+  return 0;
+}
+
+std::string traits(const OpDef& op) {
+  static constexpr std::pair<std::uint32_t, std::string_view> kNames[] = {
+      {snug::kElementwise, "elementwise"}, {snug::kCommutative, "commutative"},
+      {snug::kReduction, "reduction"},     {snug::kView, "view"},
+      {snug::kGenerator, "generator"},     {snug::kRandom, "random"},
+      {snug::kMayFail, "may fail"},        {snug::kInPlace, "in place"},
+      {snug::kInner, "inner graph"},       {snug::kLeaf, "leaf"},
+      {snug::kBarrier, "barrier"},
+  };
+  std::vector<std::string_view> found;
+  for (auto [trait, name] : kNames)
+    if (has(op, trait)) found.push_back(name);
+  return fmt::format("{}", fmt::join(found, ", "));
+}
+
+int list_ops() {
+  std::vector<Row> rows;
+  for (const OpDef* op : snug::all_ops()) rows.push_back({op->name, std::string(op->doc)});
+  print_table(rows);
+  return 0;
+}
+
+int show_op(const std::string& name) {
+  const OpDef& op = snug::find_op(name);
+  std::vector<Row> rows = {
+      {"op", std::string(op.name)},
+      {"doc", std::string(op.doc)},
+      {"inputs", op.arity < 0 ? "any number" : fmt::format("{}", op.arity)},
+      {"outputs", fmt::format("{}", op.outputs)},
+      {"traits", traits(op)},
+      {"gradient", op.grad ? "yes" : fmt::format("none: {}", op.no_grad)},
+  };
+  if (op.samples.numpy) rows.push_back({"numpy", op.samples.numpy});
+  print_table(rows);
+  return 0;
+}
+
+/// A word that is no command: names the nearest one.
+int unknown_command(const std::string& word, const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  fmt::print(stderr, "snug: unknown command \"{}\"\n", word);
+  std::string near = snug::nearest(word, known);
+  if (near.empty())
+    fmt::print(stderr, "  hint  the commands are: {}\n", fmt::join(known, ", "));
+  else
+    fmt::print(stderr, "  hint  did you mean: snug {}\n", near);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App app("Snug: a symbolic tensor compiler that fits your model into the memory you have.",
+               "snug");
+  app.set_version_flag("--version", "snug " SNUG_VERSION);
+  app.require_subcommand(1);
+
+  int status = 0;
+  app.add_subcommand("info", "This machine and the libraries in use.")->callback([&] {
+    status = info();
+  });
+
+  std::string op_name;
+  CLI::App* ops = app.add_subcommand("ops", "The table of ops, or all about one of them.");
+  ops->add_option("name", op_name, "An op, e.g. log1p");
+  ops->callback([&] { status = op_name.empty() ? list_ops() : show_op(op_name); });
+
+  if (argc == 1) {
+    fmt::print("{}", app.help());
+    return 0;
+  }
+  if (argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1]))
+    return unknown_command(argv[1], app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+  return status;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}
