@@ -31,7 +31,7 @@ install_packages() {
   if [ "$(id -u)" != 0 ]; then
     sudo=(sudo)
     [ -t 0 ] || sudo+=(-n)
-    if ! command -v sudo >/dev/null || ! "${sudo[@]}" true; then
+    if ! command -v sudo >/dev/null || ! "${sudo[@]}" true 2>/dev/null; then
       printf 'setup: these Debian packages are missing, and installing needs root or sudo:\n' >&2
       printf '  apt-get install %s\n' "$missing" >&2
       exit 1
@@ -63,13 +63,13 @@ make_venv() {
 build() {
   local options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DSNUG_PYTHON=ON -DSNUG_TESTS=ON
     -DCMAKE_INSTALL_PREFIX=/usr/local "-DPython_EXECUTABLE=$python")
-  if [ ! -f build/build.ninja ] || [ "$(cat build/.snug-options 2>/dev/null)" != "$root ${options[*]}" ]
-  then
+  local stamp=build/.snug-stamp want="$root ${options[*]}"
+  if [ ! -f build/build.ninja ] || [ "$(cat $stamp 2>/dev/null)" != "$want" ]; then
     say "configuring build/"
-    # The caches of a tree that was moved are of no use.
-    rm -rf build/CMakeCache.txt build/CMakeFiles
+    # A build with other options, or of a tree that was moved, is of no use.
+    [ ! -f build/CMakeCache.txt ] || { rm -rf build && mkdir build; }
     quietly cmake -S . -B build "${options[@]}"
-    printf '%s' "$root ${options[*]}" >build/.snug-options
+    printf '%s' "$want" >$stamp
   fi
   say "building${*:+ with $*}"
   ninja -C build _core _core_stub snug_tool "$@"

@@ -226,7 +226,7 @@ nb::object export_array(const Array& array) {
   return result;
 }
 
-Array import_array(nb::handle ndarray) {
+Array array_from(nb::handle ndarray) {
   nb::object held = nb::borrow(ndarray);
   PyArrayObject* a = array_of(held);
   std::optional<DType> dtype = dtype_of_descr(reinterpret_cast<PyObject*>(PyArray_DESCR(a)));

@@ -57,12 +57,15 @@ nb::object numpy_dtype(DType dtype);
 nb::object export_array(const Array& array);
 /// An Array over the memory of a NumPy array, which it keeps alive. Takes a copy where the memory
 /// is not aligned, has foreign byte order or strides that are no multiple of the item.
-Array import_array(nb::handle ndarray);
+Array array_from(nb::handle ndarray);
 /// numpy.asarray for everything, with __dlpack__ objects taken without a copy.
 nb::object as_ndarray(nb::handle h);
 
 /// How far values may be converted on the way into a typed variable (Theano's `allow_downcast`).
 enum class Downcast : std::int8_t { Never, FloatLiterals, Always };
+Downcast downcast_of(nb::handle allow_downcast);  // False, None, True
+/// A tuple of sizes; None becomes -1. A plain integer is one size.
+Dims dims_of(nb::handle shape);
 
 /// The value as a NumPy array of exactly this type, converted only as Theano allows; a TypeError
 /// that names `what` otherwise. The result may be `h` itself.
@@ -72,6 +75,11 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
 // ---- origin.cpp, interrupt.cpp, errors.cpp
 
 void init_origins(nb::module_& m);
+OriginId origin_of_caller();
+/// Expressions built while one lives carry the line of the Python code that called us.
+struct UserLine {
+  OriginOverride origin{origin_of_caller()};
+};
 void init_errors(nb::module_& m);
 /// Sets the Python error for an exception in flight; call inside a catch block.
 void set_python_error();
@@ -98,6 +106,10 @@ void bind_function(nb::module_& m);
 
 // ---- index.cpp
 
+/// self[key]. The result remembers both, so that set_subtensor can take it apart again.
 nb::object get_item(nb::handle self, nb::handle key);
+/// What an object of objects.cpp remembers: a tuple (base, key), or null.
+PyObject* indexed_of(nb::handle h);
+void set_indexed(nb::handle h, nb::object base_and_key);
 
 }  // namespace snug::python

@@ -53,7 +53,7 @@ void init_errors(nb::module_& m) {
                                   "A gradient by a variable that the cost does not depend on.");
   internal = make_class(m, "InternalError", PyExc_RuntimeError,
                         "A fault of snug itself; please report it.");
-  linalg = nb::module_::import_("numpy.linalg").attr("LinAlgError").release().ptr();
+  linalg = nb::object(nb::module_::import_("numpy.linalg").attr("LinAlgError")).release().ptr();
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {
         try {

@@ -1,14 +1,11 @@
 #include <csignal>
 
-#include <atomic>
-#include <thread>
-
 #include "bindings.h"
 
 namespace snug::python {
 namespace {
 
-std::thread::id main_thread;
+unsigned long main_thread = 0;
 volatile std::sig_atomic_t running = 0;  // a call of the main thread wants to know of Ctrl-C
 struct sigaction next_handler;           // Python's own, which we call after ours
 
@@ -47,10 +44,13 @@ bool wanted = false;
 
 }  // namespace
 
-void init_interrupts() { main_thread = std::this_thread::get_id(); }
+void init_interrupts() {
+  nb::object main = nb::module_::import_("threading").attr("main_thread")();
+  main_thread = nb::cast<unsigned long>(main.attr("ident"));
+}
 
 InterruptGuard::InterruptGuard(bool check_handler) {
-  if (std::this_thread::get_id() != main_thread || running) return;
+  if (PyThread_get_thread_ident() != main_thread || running) return;
   if (check_handler) wanted = default_meaning() && install();
   if (!wanted) return;
   armed_ = true;

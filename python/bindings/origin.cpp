@@ -62,10 +62,11 @@ const char* text_of(PyObject* unicode) {
   return text ? text : "?";
 }
 
+}  // namespace
+
 OriginId origin_of_caller() {
   if (!PyGILState_Check()) return 0;
   Stack stack;
-  int lines_at[kMaxOriginFrames];
   PyFrameObject* frames[kMaxOriginFrames];
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
@@ -91,8 +92,7 @@ OriginId origin_of_caller() {
     } else {
       std::vector<Frame> out;
       for (std::size_t i = 0; i < stack.size; ++i) {
-        lines_at[i] = PyFrame_GetLineNumber(frames[i]);
-        out.push_back({text_of(stack.places[i].code->co_filename), lines_at[i],
+        out.push_back({text_of(stack.places[i].code->co_filename), PyFrame_GetLineNumber(frames[i]),
                        text_of(stack.places[i].code->co_name)});
       }
       id = intern_origin(out);
@@ -104,8 +104,6 @@ OriginId origin_of_caller() {
   for (std::size_t i = 0; i < stack.size; ++i) Py_DECREF(frames[i]);
   return id;
 }
-
-}  // namespace
 
 void init_origins(nb::module_& m) {
   known_stacks = new std::unordered_map<Stack, OriginId, StackHash>;

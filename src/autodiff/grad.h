@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,8 +18,30 @@ struct GradOptions {
   bool zero_if_disconnected = true;  // else a null expression
 };
 
-/// The gradients of a 0-d float `cost` (or null with known_grads) by each of `wrt`.
+/// The gradients of a 0-d float `cost` (or null with known_grads) by each of `wrt`. A gradient has
+/// the dtype, shape and broadcastable axes of its variable; that of an integer variable is a float.
 std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
                             const GradOptions& options = {});
+
+/// The gradients of `cost` by a list of variables.
+inline std::vector<Expr> grad(const Arg& cost, const std::vector<Expr>& wrt,
+                              const GradOptions& options = {}) {
+  OriginScope scope(cost.where.file_name(), static_cast<int>(cost.where.line()),
+                    cost.where.function_name());
+  return gradients(cost.expr, wrt, options);
+}
+
+/// By one variable.
+inline Expr grad(const Arg& cost, const Expr& wrt) { return grad(cost, std::vector<Expr>{wrt})[0]; }
+
+/// By several: `auto [gW, gb] = grad(loss, W, b);`
+template <class... More>
+  requires(sizeof...(More) > 0 && (std::is_convertible_v<More, Expr> && ...))
+std::array<Expr, 1 + sizeof...(More)> grad(const Arg& cost, const Expr& first, const More&... more) {
+  std::vector<Expr> all = grad(cost, std::vector<Expr>{first, Expr(more)...});
+  std::array<Expr, 1 + sizeof...(More)> out;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];
+  return out;
+}
 
 }  // namespace snug

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace snug {
 namespace {
 
@@ -133,30 +135,37 @@ std::string shapes_text(const SizeTable& sizes, const std::vector<SizeDims>& sha
   }
   return text;
 }
+
+/// The shapes of the first operands; those that only decide sizes say nothing.
+std::vector<SizeDims> shown_shapes(const Infer& f) {
+  std::size_t count = std::min<std::size_t>(f.count(), 3);
+  if (f.op.size_inputs_from >= 0)
+    count = std::min(count, static_cast<std::size_t>(f.op.size_inputs_from));
+  std::vector<SizeDims> shapes;
+  for (std::size_t i = 0; i < count; ++i) shapes.push_back(f.in(i).dims);
+  return shapes;
+}
 }  // namespace
 
 void Infer::require_equal(SizeId a, SizeId b, std::string message, std::string hint) {
   if (a == b) return;
-  std::vector<SizeDims> shapes;
-  for (const Type* t : inputs)
-    if (shapes.size() < 3) shapes.push_back(t->dims);
+  std::vector<SizeDims> shapes = shown_shapes(*this);
   if (sizes.known(a) && sizes.known(b))
     error(Fault::Shape, message + shapes_text(sizes, shapes), std::move(hint));
   requirements.push_back({a, b, true, fmt::format("{}: {}", op.name, message), std::move(hint),
                           std::move(shapes), current_origin()});
 }
 
-void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string hint) {
+void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string hint,
+                            Fault fault) {
   if (a == b) return;
-  std::vector<SizeDims> shapes;
-  for (const Type* t : inputs)
-    if (shapes.size() < 3) shapes.push_back(t->dims);
+  std::vector<SizeDims> shapes = shown_shapes(*this);
   if (sizes.known(a) && sizes.known(b)) {
     if (*sizes.known(a) <= *sizes.known(b)) return;
-    error(Fault::Shape, message + shapes_text(sizes, shapes), std::move(hint));
+    error(fault, message + shapes_text(sizes, shapes), std::move(hint));
   }
   requirements.push_back({a, b, false, fmt::format("{}: {}", op.name, message), std::move(hint),
-                          std::move(shapes), current_origin()});
+                          std::move(shapes), current_origin(), fault});
 }
 
 void Infer::require_ndim(std::size_t i, int ndim) const {

@@ -52,7 +52,8 @@ class Infer {
   /// Errors; all name the op. `require_*` fail now if both sides are known, else at the call.
   [[noreturn]] void error(Fault fault, std::string message, std::string hint = {}) const;
   void require_equal(SizeId a, SizeId b, std::string message, std::string hint = {});
-  void require_at_most(SizeId a, SizeId b, std::string message, std::string hint = {});
+  void require_at_most(SizeId a, SizeId b, std::string message, std::string hint = {},
+                       Fault fault = Fault::Shape);
   void require_ndim(std::size_t i, int ndim) const;
 
   struct Requirement {
@@ -61,6 +62,7 @@ class Infer {
     std::string message, hint;       // shapes of the inputs are printed behind the message
     std::vector<SizeDims> shapes;
     OriginId origin = 0;
+    Fault fault = Fault::Shape;
   };
   struct Result {
     Type type;
@@ -106,6 +108,7 @@ struct GradArgs {
   std::span<const Expr> x;   // inputs
   std::span<const Expr> y;   // outputs
   std::span<const Expr> dy;  // gradients of the outputs; null where the cost does not depend on it
+  std::vector<bool> wanted = {};  // per input: whether its gradient is used
   /// Gradients of an inner function; autodiff provides it.
   std::function<std::vector<Expr>(const std::vector<Expr>& results, const std::vector<Expr>& dresults,
                                   const std::vector<Expr>& wrt)> inner_grad;

@@ -1,5 +1,7 @@
 #include "graph/capture.h"
 
+#include "graph/substitute_sizes.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,64 +94,6 @@ std::unordered_map<SizeId, SizeId> equalities(const Graph& g) {
   }
   for (auto& [from, target] : to) target = find(target);
   return to;
-}
-
-/// The same graph with equal sizes made equal ids. Requirements keep asking for the original ones.
-Graph unify_sizes(const Graph& g) {
-  auto same = equalities(g);
-  if (same.empty()) return g;
-  Builder b;
-  SizeTable& sizes = b.sizes();
-  std::vector<SizeId> memo(g.sizes().nodes().size(), SizeTable::kNoSize);
-  std::vector<SizeId> raw(g.sizes().nodes().size(), SizeTable::kNoSize);
-  auto map_raw = [&](const Symbol& s, SizeId) { return sizes.symbol(s); };
-  auto map_same = [&](const Symbol& s, SizeId id) {
-    auto it = same.find(id);
-    return sizes.symbol(it == same.end() ? s : g.sizes().symbol_of(it->second));
-  };
-  std::vector<std::vector<Value>> map(g.nodes().size());
-  for (const GraphInput& in : g.inputs()) {
-    const Node& n = g.node(in.value);
-    Type t = n.types[0];
-    for (SizeId& d : t.dims) d = sizes.import(g.sizes(), d, memo, map_same);
-    OriginOverride origin(n.origin);
-    std::vector<SizeId> elements;
-    for (SizeId e : g.elements(in.value)) elements.push_back(sizes.import(g.sizes(), e, memo, map_same));
-    map[in.value.node] = {b.input(t, in.name, in.shared, std::move(elements))};
-  }
-  for (std::uint32_t id = static_cast<std::uint32_t>(g.inputs().size()); id < g.nodes().size(); ++id) {
-    Node n = g.node(id);
-    std::vector<Value> inputs;
-    for (Value v : n.inputs) inputs.push_back(map[v.node][v.output]);
-    std::size_t outputs = n.types.size();
-    n.types.clear();  // run-time symbols are of the old table
-    Value v = b.copy(n, std::move(inputs));
-    for (std::uint32_t k = 0; k < outputs; ++k) map[id].push_back({v.node, k});
-  }
-  // Run-time symbols of requirements: those of the same node in the new graph.
-  std::unordered_map<SizeId, SizeId> runtime;
-  for (const auto& s : g.runtime_sources())
-    for (const auto& t : b.runtime_sources())
-      if (t.value == map[s.value.node][s.value.output] && t.extent == s.extent && t.element == s.element)
-        runtime[s.symbol] = t.symbol;
-  auto map_requirement = [&](const Symbol& s, SizeId id) {
-    auto it = runtime.find(id);
-    return it != runtime.end() ? it->second : map_raw(s, id);
-  };
-  std::vector<Infer::Requirement> requirements;
-  for (Infer::Requirement r : g.requirements()) {
-    r.a = sizes.import(g.sizes(), r.a, raw, map_requirement);
-    r.b = sizes.import(g.sizes(), r.b, raw, map_requirement);
-    for (SizeDims& dims : r.shapes)
-      for (SizeId& d : dims) d = sizes.import(g.sizes(), d, raw, map_requirement);
-    requirements.push_back(std::move(r));
-  }
-  b.set_requirements(std::move(requirements));
-  std::vector<Value> outputs;
-  for (Value v : g.outputs()) outputs.push_back(map[v.node][v.output]);
-  std::vector<Update> updates;
-  for (Update u : g.updates()) updates.push_back({u.input, map[u.value.node][u.value.output]});
-  return std::move(b).finish(std::move(outputs), std::move(updates));
 }
 
 Type graph_type(SizeTable& sizes, const TensorType& t, std::uint32_t input) {
@@ -284,8 +228,17 @@ Captured capture(const CaptureArgs& args) {
     graph_updates.push_back({input_number.at(s), values.at(value.get())});
   std::sort(graph_updates.begin(), graph_updates.end(),
             [](const Update& x, const Update& y) { return x.input < y.input; });
+  std::vector<Expr> exprs;
+  for (const auto& source : b.runtime_sources()) {
+    if (source.extent) continue;
+    for (Variable* v : walk.order)
+      if (values.at(v) == source.value) {
+        exprs.push_back(Expr(Ref<Variable>(v)));
+        break;
+      }
+  }
   Graph g = std::move(b).finish(std::move(outputs), std::move(graph_updates));
-  return {unify_sizes(g), std::move(used)};
+  return {substitute_sizes(g, equalities(g)), std::move(used), std::move(exprs)};
 }
 
 }  // namespace snug

@@ -175,17 +175,20 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
   return {id, 0};
 }
 
-Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs) {
+Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs,
+                    std::shared_ptr<const Graph> inner) {
   const Node& old = from.node(id);
+  if (!inner) inner = old.inner;
   auto& candidates = merged_[Key{old.op, inputs, old.attrs.hash()}];
   for (std::uint32_t other : candidates) {
     const Node& n = graph_.nodes_[other];
-    if (n.attrs == old.attrs && n.inner == old.inner) return {other, 0};
+    if (n.attrs == old.attrs && n.inner == inner) return {other, 0};
   }
   std::uint32_t fresh = static_cast<std::uint32_t>(graph_.nodes_.size());
   candidates.push_back(fresh);
   Node& node = graph_.nodes_.emplace_back(old);
   node.inputs = std::move(inputs);
+  node.inner = std::move(inner);
   for (std::uint32_t k = 0; k < node.types.size(); ++k)
     if (auto e = from.elements({id, k}); !e.empty())
       graph_.elements_[{fresh, k}] = {e.begin(), e.end()};

@@ -103,11 +103,14 @@ class Builder {
   /// Copies a node of another graph onto new inputs.
   Value copy(const Node& node, std::vector<Value> inputs);
   /// Copies node `id` of a graph with this builder's sizes onto inputs of equal types: nothing is
-  /// inferred again, so it is quick and its run-time sizes keep their symbols.
-  Value keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs);
+  /// inferred again, so it is quick and its run-time sizes keep their symbols. `inner`: stands for
+  /// the node's own inner graph, with the same types.
+  Value keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs,
+             std::shared_ptr<const Graph> inner = nullptr);
   Value keep(std::uint32_t id, std::vector<Value> inputs) {  // a node of this builder
     return keep(graph_, id, std::move(inputs));
   }
+  void set_device(std::uint32_t node, DeviceId device) { graph_.nodes_[node].device = device; }
   /// The symbol behind `source` is decided by that value; once per symbol.
   void add_runtime_source(const Graph::RuntimeSource& source);
 

@@ -49,6 +49,7 @@ class PreparedCall {
   virtual ~PreparedCall() = default;
   virtual void run(const RunArgs& args) const = 0;
   std::uint64_t workspace = 0;
+  bool parallel = false;  // worth the thread pool whatever its sizes
 };
 
 struct LibraryEntry {

@@ -25,8 +25,6 @@ struct Kernel {
   SizeId work = 1;                // product of all extents, for the choice of threads
 };
 
-struct Program;
-
 struct Task {
   enum class Kind : std::uint8_t { Kernel, Library, Sizes, Loop };
   Kind kind = Kind::Kernel;
@@ -40,19 +38,18 @@ struct Task {
   OriginId origin = 0;
 };
 
-/// The inner program of a loop, with its operands.
-struct LoopBody {
-  std::shared_ptr<const Program> program;
-};
-
 /// What `lower` makes: once per function, for all sizes.
 struct Program {
   Graph graph;                    // with explicit copies; every output and update its own value
   std::vector<Task> tasks;        // in a valid order
   std::vector<Kernel> kernels;
   std::unordered_map<Value, Place, ValueHash> places;  // of every value that has memory
-  std::unordered_map<std::uint32_t, LoopBody> loops;   // by node
+  std::vector<Type> extra;        // types of values past the graph's nodes: partial reductions
   LibraryTable library;
+
+  const Type& type(Value v) const {
+    return v.node < graph.nodes().size() ? graph.type(v) : extra[v.node - graph.nodes().size()];
+  }
 };
 
 struct FuseOptions {

@@ -165,7 +165,7 @@ Expr all(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 Expr argmax(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 Expr argmin(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 Expr var(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0);
-Expr std(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0);
+Expr stddev(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0);
 
 // ---- shapes ----
 

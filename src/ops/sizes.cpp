@@ -8,7 +8,6 @@ const OpDef shape = {
     .infer = [](Infer& f) {
       const SizeDims& dims = f.in(0).dims;
       Type out{DType::I64, {f.sizes.constant(static_cast<std::int64_t>(dims.size()))}};
-      if (dims.size() == 1) out.broadcast = 1;
       f.out(out, {dims.begin(), dims.end()});
     },
     .no_grad = "sizes do not depend on values",

@@ -78,7 +78,7 @@ class Parser {
     if (!take('-')) return primary();
     skip();
     if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])))
-      return push({Term::Kind::Number, nullptr, -number()});
+      return push({Term::Kind::Number, nullptr, -number(), 0, {}});
     return op("neg", {unary()});
   }
   double number() {
@@ -97,7 +97,7 @@ class Parser {
     skip();
     if (at_ >= text_.size()) bad("the text ends here");
     if (std::isdigit(static_cast<unsigned char>(text_[at_])))
-      return push({Term::Kind::Number, nullptr, number()});
+      return push({Term::Kind::Number, nullptr, number(), 0, {}});
     std::size_t begin = at_;
     while (at_ < text_.size() &&
            (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
@@ -113,7 +113,7 @@ class Parser {
     }
     bool rest = text_.substr(at_, 2) == "..";
     if (rest) at_ += 2;
-    return push({rest ? Term::Kind::Rest : Term::Kind::Variable, nullptr, 0, variable(name)});
+    return push({rest ? Term::Kind::Rest : Term::Kind::Variable, nullptr, 0, variable(name), {}});
   }
   std::uint32_t variable(std::string_view name) {
     for (std::uint32_t k = 0; k < formula_.variables.size(); ++k)

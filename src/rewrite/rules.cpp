@@ -32,9 +32,7 @@ bool fits(Match& m, const Formula& f, std::uint32_t at, Value v, bool free_dtype
   const Term& term = f.terms[at];
   switch (term.kind) {
     case Term::Kind::Number:
-      if (!is_number(m.graph, v, term.number)) return false;
-      m.numbers.push_back(v);
-      return true;
+      return is_number(m.graph, v, term.number);
     case Term::Kind::Variable:
       if (m.variables[term.variable]) return *m.variables[term.variable] == v;
       m.variables[term.variable] = v;
@@ -92,24 +90,24 @@ std::optional<Value> build(Match& m, const Formula& f, std::uint32_t at, bool fr
   return v;
 }
 
-/// Gives `v` the sizes and the broadcast pattern of `root`, if a stretched operand that a rule
-/// dropped says how: `shapes` are the matched values to look for it.
-std::optional<Value> adapt(Builder& b, Value v, Value root, std::span<const Value> shapes) {
+/// `v` with the sizes and the broadcast pattern of `root`: the rule may have dropped the operand
+/// that stretched it.
+std::optional<Value> adapt(Builder& b, Value v, Value root) {
   const Type want = b.type(root);
   if (b.type(v).dtype != want.dtype || b.type(v).ndim() != want.ndim()) return std::nullopt;
-  if (!(b.type(v).dims == want.dims))
-    for (Value s : shapes) {
-      while (is(b, s, "rebroadcast")) s = operand(b, s, 0);
-      if (!is(b, s, "broadcast_to") || !(b.type(s).dims == want.dims)) continue;
-      v = call(b, "broadcast_to", {v, operand(b, s, 1)});
-      break;
-    }
-  if (!(b.type(v).dims == want.dims)) return std::nullopt;
+  if (!(b.type(v).dims == want.dims)) {
+    for (std::size_t axis = 0; axis < want.dims.size(); ++axis)
+      if (b.type(v).dims[axis] != want.dims[axis] && !b.type(v).broadcastable(axis))
+        return std::nullopt;
+    std::optional<Value> stretched = stretch(b, v, want);
+    if (!stretched) return std::nullopt;
+    v = *stretched;
+  }
   if (b.type(v).broadcast != want.broadcast)
     v = call(b, "rebroadcast", {v}, Attrs{{"broadcast", static_cast<std::int64_t>(want.broadcast)}});
   if (!(b.type(v) == want)) return std::nullopt;
-  auto had = b.elements(root), has = b.elements(v);
-  if (!had.empty() && !std::equal(had.begin(), had.end(), has.begin(), has.end()))
+  auto had = b.elements(root), now = b.elements(v);
+  if (!had.empty() && !std::equal(had.begin(), had.end(), now.begin(), now.end()))
     return std::nullopt;
   return v;
 }
@@ -250,13 +248,22 @@ class Sweep {
     if (candidates.empty() || node.types.size() != 1) return std::nullopt;
     OriginOverride origin(node.origin);
     for (const RuleTable::Candidate& c : candidates) {
-      std::optional<Value> v = c.rule ? try_formula(*c.rule, rules_.formula(c), root)
-                                      : try_code(*c.code, root);
+      std::optional<Value> v = attempt(c, root);
       if (!v || *v == root) continue;
       count(c.rule ? c.rule->formula : c.code->name);
       return v;
     }
     return std::nullopt;
+  }
+
+  std::optional<Value> attempt(const RuleTable::Candidate& c, Value root) {
+    try {
+      return c.rule ? try_formula(*c.rule, rules_.formula(c), root) : try_code(*c.code, root);
+    } catch (const Error& e) {
+      // The right side has no meaning for these types: the rule does not fit.
+      if (e.fault() == Fault::Internal) throw;
+      return std::nullopt;
+    }
   }
 
   std::optional<Value> try_formula(const Rule& rule, const Formula& f, Value root) {
@@ -266,24 +273,20 @@ class Sweep {
       match_.variables.assign(f.variables.size(), std::nullopt);
       match_.rests.assign(f.variables.size(), std::nullopt);
       match_.nodes.clear();
-      match_.numbers.clear();
       if (!fits(match_, f, left, root, true)) continue;
       if (rule.when && !rule.when(match_)) continue;
       std::optional<Value> v = build(match_, f, f.right, false);
       if (!v) continue;
       if (f.terms[f.right].kind == Term::Kind::Variable)
         v = cast(builder_, *v, match_.dtype());  // as the op does with its operand
-      std::vector<Value> shapes = match_.numbers;
-      for (const auto& x : match_.variables)
-        if (x) shapes.push_back(*x);
-      if ((v = adapt(builder_, *v, root, shapes))) return v;
+      if ((v = adapt(builder_, *v, root))) return v;
     }
     return std::nullopt;
   }
 
   std::optional<Value> try_code(const CodeRule& rule, Value root) {
     std::optional<Value> v = rule.apply(builder_, root);
-    return v ? adapt(builder_, *v, root, {}) : v;
+    return v ? adapt(builder_, *v, root) : v;
   }
 
   void count(std::string_view name) {

@@ -18,7 +18,6 @@ struct Match {
   std::vector<std::optional<Value>> variables = {};       // by index into formula->variables
   std::vector<std::optional<std::vector<Value>>> rests = {};
   std::vector<Value> nodes = {};    // values of the ops that fit, root first
-  std::vector<Value> numbers = {};  // constants that fit
 
   Value operator[](std::string_view variable) const;
   const Type& type(std::string_view variable) const { return graph.type((*this)[variable]); }

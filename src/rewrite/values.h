@@ -33,4 +33,10 @@ Value reduce(Builder& b, std::string_view op, ReduceOp kind, Value x, const Attr
 /// Puts the reduced axes back as broadcastable ones.
 Value keep_axes(Builder& b, Value reduced, const Attrs::Ints& axes, int ndim);
 
+/// An int64 vector of these sizes that asks nothing but the inputs of the graph. Nothing if a size
+/// is decided while running.
+std::optional<Value> shape_vector(Builder& b, const SizeDims& dims);
+/// `x` in the shape of `like`, by broadcast_to.
+std::optional<Value> stretch(Builder& b, Value x, const Type& like);
+
 }  // namespace snug

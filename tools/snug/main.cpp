@@ -1,6 +1,5 @@
 // The command line tool. Each command is one function; main() only wires them up.
 #include <dlfcn.h>
-#include <sched.h>
 #include <snug/snug.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "expr/op_def.h"
+#include "target/device_info.h"
 
 namespace {
 
@@ -38,34 +38,6 @@ std::string cpuinfo(std::string_view field) {
   return "unknown";
 }
 
-/// The vector extensions that decide how kernels are made, widest first.
-std::string vector_extensions() {
-  std::vector<std::string> found;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512bf16")) found.emplace_back("avx512bf16");
-  if (__builtin_cpu_supports("avx512vnni")) found.emplace_back("avx512vnni");
-  if (__builtin_cpu_supports("avx512f")) found.emplace_back("avx512f");
-  if (__builtin_cpu_supports("avx2")) found.emplace_back("avx2");
-  if (__builtin_cpu_supports("fma")) found.emplace_back("fma");
-  if (__builtin_cpu_supports("sse4.2")) found.emplace_back("sse4.2");
-#endif
-  return found.empty() ? "none known" : fmt::format("{}", fmt::join(found, " "));
-}
-
-/// The cores this process may use.
-int usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-}
-
-std::string memory() {
-  double page = static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 30);
-  return fmt::format("{:.1f} GiB, {:.1f} GiB free", page * sysconf(_SC_PHYS_PAGES),
-                     page * sysconf(_SC_AVPHYS_PAGES));
-}
-
 template <class F>
 F* loaded(const char* symbol) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, symbol));
@@ -89,12 +61,12 @@ std::string libraries() {
 }
 
 int info() {
+  double page = static_cast<double>(sysconf(_SC_PAGESIZE));
   print_table({
       {"snug", SNUG_VERSION},
       {"cpu", cpuinfo("model name")},
-      {"vectors", vector_extensions()},
-      {"cores", fmt::format("{} of {}", usable_cores(), sysconf(_SC_NPROCESSORS_ONLN))},
-      {"memory", memory()},
+      {"device", describe(snug::host_device())},
+      {"free memory", fmt::format("{:.1f} GiB", page * sysconf(_SC_AVPHYS_PAGES) / (1 << 30))},
       {"libraries", libraries()},
       {"ops", fmt::format("{}", snug::all_ops().size())},
   });
@@ -138,10 +110,14 @@ int show_op(const std::string& name) {
   return 0;
 }
 
+std::vector<std::string> commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
 /// A word that is no command: names the nearest one.
-int unknown_command(const std::string& word, const CLI::App& app) {
-  std::vector<std::string> known;
-  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+int unknown_command(const std::string& word, const std::vector<std::string>& known) {
   fmt::print(stderr, "snug: unknown command \"{}\"\n", word);
   std::string near = snug::nearest(word, known);
   if (near.empty())
@@ -173,8 +149,9 @@ int main(int argc, char** argv) try {
     fmt::print("{}", app.help());
     return 0;
   }
-  if (argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1]))
-    return unknown_command(argv[1], app);
+  std::vector<std::string> known = commands(app);
+  if (argv[1][0] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
+    return unknown_command(argv[1], known);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -164,48 +164,63 @@ void fold(const ConvShape& s, const T* columns, T* x, int threads) {
   });
 }
 
+/// A kernel of one tap that moves over every element: the columns are the image.
+bool pointwise(const ConvShape& s) {
+  return s.taps() == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.h && s.ow == s.w && s.top == 0 &&
+         s.left == 0;
+}
+
+/// One image and group; `columns` has group_in * taps * oh * ow elements unless pointwise.
 template <class T>
-void unfolded(ConvKind kind, const ConvShape& s, const T* in0, const T* in1, T* out, T* columns,
-              int threads) {
+void unfolded(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t group, const T* in0,
+              const T* in1, T* out, T* columns, int threads) {
   const std::int64_t plane = s.oh * s.ow, depth = s.group_in() * s.taps();
+  const std::int64_t x_at = (n * s.c + group * s.group_in()) * s.h * s.w;
+  const std::int64_t w_at = group * s.group_out() * depth;
+  const std::int64_t y_at = (n * s.o + group * s.group_out()) * plane;
+  const auto bytes = [](const T* p) { return reinterpret_cast<const std::byte*>(p); };
+  const auto target = [](T* p) { return reinterpret_cast<std::byte*>(p); };
   Gemm g;
   g.dtype = std::is_same_v<T, double> ? DType::F64 : DType::F32;
-  const auto bytes = [](const T* p) { return reinterpret_cast<const std::byte*>(p); };
-  for (std::int64_t n = 0; n < s.n; ++n) {
-    for (std::int64_t group = 0; group < s.groups; ++group) {
-      const std::int64_t x_at = (n * s.c + group * s.group_in()) * s.h * s.w;
-      const std::int64_t w_at = group * s.group_out() * depth;
-      const std::int64_t y_at = (n * s.o + group * s.group_out()) * plane;
-      if (kind == ConvKind::GradInput) {  // columns = w^T . dy
-        g.m = depth, g.n = plane, g.k = s.group_out();
-        g.a = bytes(in0 + w_at), g.a_row = 1, g.a_col = depth;
-        g.b = bytes(in1 + y_at), g.b_row = plane, g.b_col = 1;
-        g.c = reinterpret_cast<std::byte*>(columns), g.c_row = plane, g.c_col = 1;
-        blas_gemm(g, threads);
-        fold(s, columns, out + x_at, threads);
-        continue;
-      }
-      unfold(s, in0 + x_at, columns, threads);
-      if (kind == ConvKind::Forward) {  // y = w . columns
-        g.m = s.group_out(), g.n = plane, g.k = depth;
-        g.a = bytes(in1 + w_at), g.a_row = depth, g.a_col = 1;
-        g.b = bytes(columns), g.b_row = plane, g.b_col = 1;
-        g.c = reinterpret_cast<std::byte*>(out + y_at), g.c_row = plane, g.c_col = 1;
-        blas_gemm(g, threads);
-      } else {  // dw += dy . columns^T
-        g.m = s.group_out(), g.n = depth, g.k = plane;
-        g.a = bytes(in1 + y_at), g.a_row = plane, g.a_col = 1;
-        g.b = bytes(columns), g.b_row = 1, g.b_col = plane;
-        g.c = reinterpret_cast<std::byte*>(out + w_at), g.c_row = depth, g.c_col = 1;
-        blas_gemm(g, threads, n > 0);
-      }
-    }
+  if (kind == ConvKind::GradInput) {  // columns = w^T . dy
+    T* const to = pointwise(s) ? out + x_at : columns;
+    g.m = depth, g.n = plane, g.k = s.group_out();
+    g.a = bytes(in0 + w_at), g.a_row = 1, g.a_col = depth;
+    g.b = bytes(in1 + y_at), g.b_row = plane, g.b_col = 1;
+    g.c = target(to), g.c_row = plane, g.c_col = 1;
+    blas_gemm(g, threads);
+    if (!pointwise(s)) fold(s, columns, out + x_at, threads);
+    return;
   }
+  if (!pointwise(s)) unfold(s, in0 + x_at, columns, threads);
+  const T* const from = pointwise(s) ? in0 + x_at : columns;
+  if (kind == ConvKind::Forward) {  // y = w . columns
+    g.m = s.group_out(), g.n = plane, g.k = depth;
+    g.a = bytes(in1 + w_at), g.a_row = depth, g.a_col = 1;
+    g.b = bytes(from), g.b_row = plane, g.b_col = 1;
+    g.c = target(out + y_at), g.c_row = plane, g.c_col = 1;
+  } else {  // dw += dy . columns^T
+    g.m = s.group_out(), g.n = depth, g.k = plane;
+    g.a = bytes(in1 + y_at), g.a_row = plane, g.a_col = 1;
+    g.b = bytes(from), g.b_row = 1, g.b_col = plane;
+    g.c = target(out + w_at), g.c_row = depth, g.c_col = 1;
+  }
+  blas_gemm(g, threads, kind == ConvKind::GradWeight && n > 0);
+}
+
+/// Unfolding serves a dtype and sizes that BLAS has.
+bool unfolds(const ConvShape& s, DType dtype) {
+  return (dtype == DType::F32 || dtype == DType::F64) &&
+         std::max({s.group_in() * s.taps(), s.oh * s.ow, s.o}) <= INT_MAX;
+}
+
+/// Whole images per thread; the images of a weight's gradient add up in order instead.
+std::int64_t images_at_once(ConvKind kind, const ConvShape& s, int threads) {
+  return kind != ConvKind::GradWeight && s.n >= threads ? threads : 1;
 }
 
 std::uint64_t columns_bytes(const ConvShape& s, DType dtype) {
-  if (dtype != DType::F32 && dtype != DType::F64) return 0;
-  if (std::max({s.group_in() * s.taps(), s.oh * s.ow, s.o}) > INT_MAX) return 0;  // BLAS's sizes
+  if (!unfolds(s, dtype) || pointwise(s)) return 0;
   return align64(s.group_in() * s.taps() * s.oh * s.ow * size_of(dtype));
 }
 
@@ -213,7 +228,8 @@ class ConvCall : public Call {
  public:
   ConvCall(const CallSite& site, ConvKind kind)
       : Call(site), kind_(kind), attrs_(site.node->attrs) {
-    workspace = columns_bytes(attrs_.sizes(kind, in_[0], in_[1], out_[0]), out_[0].dtype);
+    const ConvShape s = attrs_.sizes(kind, in_[0], in_[1], out_[0]);
+    workspace = columns_bytes(s, out_[0].dtype) * images_at_once(kind, s, threads_);
   }
 
   void run(const RunArgs& args) const override {
@@ -226,7 +242,8 @@ class ConvCall : public Call {
       return;
     }
     const std::uint64_t columns = columns_bytes(s, result.dtype);
-    const bool unfold = columns > 0 && columns <= workspace;
+    const std::int64_t at_once = images_at_once(kind_, s, threads_);
+    const bool unfold = unfolds(s, result.dtype) && columns * at_once <= workspace;
     visit(result.dtype, [&](auto tag) {
       using T = decltype(tag);
       const T* const a = reinterpret_cast<const T*>(args.in[0]);
@@ -234,7 +251,14 @@ class ConvCall : public Call {
       T* const c = reinterpret_cast<T*>(args.out[0]);
       if constexpr (std::is_floating_point_v<T>)
         if (unfold)
-          return unfolded(kind_, s, a, b, c, reinterpret_cast<T*>(args.workspace), threads_);
+          return parallel_slots(
+              s.n, s.work(), static_cast<int>(at_once),
+              [&](std::int64_t slot, std::int64_t n, std::int64_t end) {
+                T* const buffer = reinterpret_cast<T*>(args.workspace + slot * columns);
+                for (; n < end; ++n)
+                  for (std::int64_t group = 0; group < s.groups; ++group)
+                    unfolded(kind_, s, n, group, a, b, c, buffer, at_once > 1 ? 1 : threads_);
+              });
       switch (kind_) {
         case ConvKind::Forward: return loop_forward(s, a, b, c, threads_);
         case ConvKind::GradInput: return loop_grad_input(s, a, b, c, threads_);

@@ -149,9 +149,17 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
       }
       T* const out = reinterpret_cast<T*>(g.c) + i0 * g.c_row + j0 * g.c_col;
       parallel_ranges(tile.m, tile.m * tile.n, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
+        for (std::int64_t i = begin; i < end; ++i) {
+          if constexpr (!std::is_same_v<T, W>) {
+            if (g.c_col == 1) {
+              narrow(g.dtype, c + i * tile.n, reinterpret_cast<std::byte*>(out + i * g.c_row),
+                     tile.n);
+              continue;
+            }
+          }
           for (std::int64_t j = 0; j < tile.n; ++j)
             out[i * g.c_row + j * g.c_col] = Element<T>::store(c[i * tile.n + j]);
+        }
       });
     }
   }

@@ -1,0 +1,25 @@
+#define SNUG_IMPORT_NUMPY
+#include "numpy_api.h"
+
+#include "bindings.h"
+
+namespace {
+bool import_numpy() {
+  import_array1(false);
+  return true;
+}
+}  // namespace
+
+NB_MODULE(_core, m) {
+  using namespace snug::python;
+  m.doc() = "The compiled part of snug. Use the package `snug`.";
+  if (!import_numpy()) throw nb::python_error();
+  init_arrays();
+  init_errors(m);
+  init_origins(m);
+  init_interrupts();
+  bind_objects(m);
+  bind_index(m);
+  bind_ops(m);
+  bind_function(m);
+}

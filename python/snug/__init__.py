@@ -1,0 +1,67 @@
+"""Snug: a symbolic tensor compiler that fits your model into the memory you have.
+
+Write expressions, take gradients, compile functions:
+
+    import snug, snug.tensor as T
+    x = T.matrix("x")
+    W = snug.shared(numpy.zeros((784, 10), "float32"), "W")
+    loss = T.dot(x, W).mean()
+    train = snug.function([x], loss, updates=[(W, W - 0.1 * T.grad(loss, W))])
+"""
+
+import os as _os
+
+from snug import _core
+
+_core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
+
+from snug._config import config
+from snug._core import (
+    Apply,
+    DisconnectedInputError,
+    Function,
+    InternalError,
+    MemoryReport,
+    MissingInputError,
+    Op,
+    Recipe,
+    SharedVariable,
+    UnusedInputError,
+    Variable,
+)
+from snug._function import In, Out, function
+from snug._shared import shared
+from snug import tensor
+from snug import gradient, printing
+from snug.gradient import grad
+from snug.loops import clone, loop, map
+from snug.printing import debugprint, pp
+
+__version__ = "0.1.0"
+__all__ = [
+    "Apply",
+    "DisconnectedInputError",
+    "Function",
+    "In",
+    "InternalError",
+    "MemoryReport",
+    "MissingInputError",
+    "Op",
+    "Out",
+    "Recipe",
+    "SharedVariable",
+    "UnusedInputError",
+    "Variable",
+    "clone",
+    "config",
+    "debugprint",
+    "function",
+    "grad",
+    "gradient",
+    "loop",
+    "map",
+    "pp",
+    "printing",
+    "shared",
+    "tensor",
+]

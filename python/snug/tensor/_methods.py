@@ -1,0 +1,164 @@
+"""Methods and properties of variables, which the functions of this package carry out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snug import _core
+from snug.tensor import _basic as T
+
+
+class Scratchpad:
+    """What `x.tag` is: a place for attributes."""
+
+    def __repr__(self) -> str:
+        return f"scratchpad({', '.join(f'{k}={v!r}' for k, v in self.__dict__.items())})"
+
+
+def _items(args: tuple[Any, ...]) -> Any:
+    """f(1, 2) and f((1, 2)) mean the same."""
+    return args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+
+
+class _Methods:
+    @property
+    def tag(self) -> Scratchpad:
+        """A place for attributes."""
+        return self.__dict__.setdefault("_tag", Scratchpad())
+
+    @tag.setter
+    def tag(self, value: Any) -> None:
+        self.__dict__["_tag"] = value
+
+    @property
+    def shape(self):
+        """The sizes, an int64 vector that can be unpacked."""
+        return _core.shape(self)
+
+    @property
+    def size(self):
+        """The number of elements."""
+        return _core.prod(_core.shape(self))
+
+    @property
+    def T(self):
+        """The transpose."""
+        return _core.transpose(self)
+
+    def sum(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+        return T.sum(self, axis, dtype, keepdims, acc_dtype)
+
+    def prod(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+        return T.prod(self, axis, dtype, keepdims, acc_dtype)
+
+    def mean(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+        return T.mean(self, axis, dtype, False, keepdims, acc_dtype)
+
+    def var(self, axis=None, ddof=0, keepdims=False, corrected=False):
+        return T.var(self, axis, ddof, keepdims, corrected)
+
+    def std(self, axis=None, ddof=0, keepdims=False, corrected=False):
+        return T.std(self, axis, ddof, keepdims, corrected)
+
+    def max(self, axis=None, keepdims=False):
+        return T.max(self, axis, keepdims)
+
+    def min(self, axis=None, keepdims=False):
+        return T.min(self, axis, keepdims)
+
+    def argmax(self, axis=None, keepdims=False):
+        return T.argmax(self, axis, keepdims)
+
+    def argmin(self, axis=None, keepdims=False):
+        return T.argmin(self, axis, keepdims)
+
+    def any(self, axis=None, keepdims=False):
+        return T.any(self, axis, keepdims)
+
+    def all(self, axis=None, keepdims=False):
+        return T.all(self, axis, keepdims)
+
+    def astype(self, dtype):
+        return T.cast(self, dtype)
+
+    def reshape(self, shape, ndim=None, *more):
+        if isinstance(shape, (list, tuple)) or getattr(shape, "ndim", 0) == 1:
+            return T.reshape(self, shape, ndim)
+        # x.reshape(2, 3): the second size stands where ndim would.
+        sizes = [shape] if ndim is None else [shape, ndim, *more]
+        return T.reshape(self, sizes)
+
+    def dimshuffle(self, *pattern):
+        return _core.dimshuffle(self, _items(pattern))
+
+    def flatten(self, ndim=1):
+        return T.flatten(self, ndim)
+
+    def ravel(self):
+        return T.flatten(self, 1)
+
+    def transpose(self, *axes):
+        axes = _items(axes)
+        return T.transpose(self, axes if len(axes) > 0 else None)
+
+    def swapaxes(self, axis1, axis2):
+        return T.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis=None):
+        return T.squeeze(self, axis)
+
+    def dot(self, other):
+        return T.dot(self, other)
+
+    __dot__ = dot
+
+    def clip(self, a_min, a_max):
+        return T.clip(self, a_min, a_max)
+
+    def round(self, mode=None):
+        return T.round(self, mode)
+
+    def nonzero(self):
+        return T.nonzero(self)
+
+    def nonzero_values(self):
+        return T.nonzero_values(self)
+
+    def take(self, indices, axis=None):
+        return T.take(self, indices, axis)
+
+    def fill(self, value):
+        return T.fill(self, value)
+
+    def zeros_like(self, dtype=None):
+        return T.zeros_like(self, dtype)
+
+    def ones_like(self, dtype=None):
+        return T.ones_like(self, dtype)
+
+    def copy(self, name=None):
+        result = T.tensor_copy(self)
+        result.name = name
+        return result
+
+    def clone(self):
+        """A new input variable of the same type and name."""
+        return self.type(self.name)
+
+    def eval(self, inputs_to_values=None):
+        """The value, given {variable: value} for the inputs. The compiled function is kept."""
+        from snug._function import function
+
+        given = inputs_to_values or {}
+        cache = self.__dict__.setdefault("_eval_cache", {})
+        inputs = tuple(sorted(given, key=id))
+        if inputs not in cache:
+            cache[inputs] = function(inputs, self)
+        return cache[inputs](*(given[x] for x in inputs))
+
+
+for _name, _value in list(vars(_Methods).items()):
+    if _name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
+        if callable(_value) and not _value.__doc__:
+            _value.__doc__ = getattr(getattr(T, _name, None), "__doc__", None)
+        setattr(_core.Variable, _name, _value)

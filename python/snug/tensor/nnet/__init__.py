@@ -1,0 +1,159 @@
+"""Functions of neural networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snug import _core
+from snug._core import sigmoid, softplus
+from snug.tensor._basic import abs_, clip, exp, log1p, switch
+
+__all__ = [
+    "binary_crossentropy",
+    "categorical_crossentropy",
+    "conv2d",
+    "dropout",
+    "elu",
+    "hard_sigmoid",
+    "logsoftmax",
+    "relu",
+    "sigmoid",
+    "sigmoid_binary_crossentropy",
+    "softmax",
+    "softplus",
+    "softsign",
+]
+
+
+def _rows(x: Any, name: str) -> _core.Variable:
+    x = _core.as_tensor(x, name)
+    if x.ndim == 1:
+        x = x.dimshuffle("x", 0)
+    if x.ndim != 2:
+        raise ValueError(f"{name}: expected a vector or a matrix, got {x.ndim} dimensions")
+    return x
+
+
+def softmax(c: Any) -> _core.Variable:
+    """exp(c) divided by its sum over each row; a vector is one row."""
+    return _core.softmax(_rows(c, "softmax"))
+
+
+def logsoftmax(c: Any) -> _core.Variable:
+    """The logarithm of softmax(c), without going through small numbers."""
+    return _core.log_softmax(_rows(c, "logsoftmax"))
+
+
+def relu(x: Any, alpha: Any = 0) -> _core.Variable:
+    """x where it is positive, else alpha * x."""
+    if isinstance(alpha, (int, float)) and alpha == 0:
+        return _core.relu(x)
+    x = _core.as_tensor(x, "relu")
+    return switch(x > 0, x, alpha * x)
+
+
+def elu(x: Any, alpha: Any = 1) -> _core.Variable:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    x = _core.as_tensor(x, "elu")
+    return switch(x > 0, x, alpha * _core.expm1(x))
+
+
+def hard_sigmoid(x: Any) -> _core.Variable:
+    """0.2 * x + 0.5, between 0 and 1."""
+    x = _core.as_tensor(x, "hard_sigmoid")
+    return clip(x * 0.2 + 0.5, 0.0, 1.0)
+
+
+def softsign(x: Any) -> _core.Variable:
+    """x / (1 + |x|)"""
+    x = _core.as_tensor(x, "softsign")
+    return x / (1.0 + abs_(x))
+
+
+def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> _core.Variable:
+    """-log of the probability of the true class, one number per row. `true_dist` has the class
+    numbers, or one distribution per row."""
+    return _core.categorical_crossentropy(coding_dist, true_dist)
+
+
+def binary_crossentropy(output: Any, target: Any) -> _core.Variable:
+    """-(target * log(output) + (1 - target) * log(1 - output))"""
+    return _core.binary_crossentropy(output, target)
+
+
+def sigmoid_binary_crossentropy(output: Any, target: Any) -> _core.Variable:
+    """binary_crossentropy(sigmoid(output), target), without going through small numbers."""
+    output = _core.as_tensor(output, "sigmoid_binary_crossentropy")
+    target = _core.as_tensor(target, "sigmoid_binary_crossentropy")
+    return _core.maximum(output, 0.0) - output * target + log1p(exp(-abs_(output)))
+
+
+def _pair(value: Any, name: str) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    rows, columns = value
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise TypeError(f"conv2d: {name} must be integers, got {value!r}")
+    return rows, columns
+
+
+def _padding(border_mode: Any) -> tuple[str, list[int]]:
+    if isinstance(border_mode, str):
+        if border_mode not in ("valid", "half", "full"):
+            near = _core.nearest(border_mode, ["valid", "half", "full"])
+            raise ValueError(
+                f"conv2d: border_mode is {border_mode!r}; choose 'valid', 'half', 'full', an "
+                "integer or a pair" + (f" (did you mean {near!r}?)" if near else "")
+            )
+        return border_mode, []
+    if isinstance(border_mode, int):
+        return "valid", [border_mode, border_mode]
+    rows, columns = border_mode
+    if isinstance(rows, int) and isinstance(columns, int):
+        return "valid", [rows, columns]
+    sides = [(s, s) if isinstance(s, int) else tuple(s) for s in (rows, columns)]
+    return "valid", [*sides[0], *sides[1]]
+
+
+def conv2d(
+    input: Any,
+    filters: Any,
+    input_shape: Any = None,
+    filter_shape: Any = None,
+    border_mode: Any = "valid",
+    subsample: Any = (1, 1),
+    filter_flip: bool = True,
+    image_shape: Any = None,
+    filter_dilation: Any = (1, 1),
+    num_groups: int = 1,
+    unshared: bool = False,
+) -> _core.Variable:
+    """Convolves images (batch, channels, rows, columns) with filters (out, in / groups, rows,
+    columns).
+
+    border_mode  "valid", "half", "full", a padding, a pair of paddings, or a pair of pairs
+    filter_flip  True for a convolution, False for a correlation
+    input_shape and filter_shape are accepted; sizes are known at the call anyway.
+    """
+    if unshared:
+        raise NotImplementedError("conv2d: unshared=True is not supported")
+    mode, pad = _padding(border_mode)
+    return _core.conv2d(
+        input,
+        filters,
+        mode,
+        pad,
+        _pair(subsample, "subsample"),
+        _pair(filter_dilation, "filter_dilation"),
+        filter_flip,
+        num_groups,
+    )
+
+
+def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
+    """Sets elements to 0 with probability p and scales the others by 1 / (1 - p).
+
+    rng is a RandomStreams; without one a new stream is made.
+    """
+    stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
+    return _core.dropout(x, p, stream)

@@ -1,0 +1,99 @@
+"""Random expressions: every call of a function that uses one draws new numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snug import _core
+from snug._config import config
+
+__all__ = ["RandomStreams"]
+
+
+class RandomStreams:
+    """A source of random variables. Each has a state of its own, a shared variable that moves on
+    by its default update at every call; all follow from the seed."""
+
+    def __init__(self, seed: int | None = None):
+        self.default_instance_seed = 42 if seed is None else int(seed)
+        self.stream = _core.RandomStream(self.default_instance_seed)
+        self._states: list[_core.SharedVariable] = []
+
+    def _drawn(self, x: _core.Variable) -> _core.Variable:
+        known = {id(s) for s in self._states}
+        for v in _core.ancestors([x]):
+            if isinstance(v, _core.SharedVariable) and v.default_update is not None:
+                if id(v) not in known:
+                    self._states.append(v)
+        return x
+
+    @staticmethod
+    def _size(size: Any) -> Any:
+        return () if size is None else size
+
+    def uniform(
+        self,
+        size: Any = None,
+        low: Any = 0.0,
+        high: Any = 1.0,
+        ndim: int | None = None,
+        dtype: Any = None,
+    ) -> _core.Variable:
+        """Uniform numbers from low to high."""
+        dtype = config.floatX if dtype is None else dtype
+        if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+            return self._drawn(self.stream.uniform(self._size(size), low, high, dtype))
+        unit = self._drawn(self.stream.uniform(self._size(size), 0.0, 1.0, dtype))
+        low = _core.cast(low, dtype)
+        return low + unit * (_core.cast(high, dtype) - low)
+
+    def normal(
+        self,
+        size: Any = None,
+        avg: Any = 0.0,
+        std: Any = 1.0,
+        ndim: int | None = None,
+        dtype: Any = None,
+    ) -> _core.Variable:
+        """Normal numbers of mean avg and deviation std."""
+        dtype = config.floatX if dtype is None else dtype
+        if isinstance(avg, (int, float)) and isinstance(std, (int, float)):
+            return self._drawn(self.stream.normal(self._size(size), avg, std, dtype))
+        unit = self._drawn(self.stream.normal(self._size(size), 0.0, 1.0, dtype))
+        return _core.cast(avg, dtype) + unit * _core.cast(std, dtype)
+
+    def binomial(
+        self,
+        size: Any = None,
+        n: int = 1,
+        p: Any = 0.5,
+        ndim: int | None = None,
+        dtype: Any = "int64",
+        prob: Any = None,
+    ) -> _core.Variable:
+        """How many of n trials succeed, each with probability p."""
+        if prob is not None:
+            p = prob
+        if not isinstance(n, int) or n < 1:
+            raise ValueError(f"binomial: n must be an integer of at least 1, got {n!r}")
+        sizes = self._size(size)
+        if n == 1:
+            return self._drawn(self.stream.bernoulli(sizes, p, dtype))
+        if isinstance(sizes, _core.Variable):
+            sizes = list(sizes)
+        elif isinstance(sizes, int):
+            sizes = [sizes]
+        draws = self.stream.bernoulli([n, *sizes], p, dtype)
+        return self._drawn(_core.sum(draws, 0, dtype))
+
+    def seed(self, seed: int | None = None) -> None:
+        """Starts all random variables made so far again from a seed."""
+        self.stream.seed(self.default_instance_seed if seed is None else int(seed))
+
+    def state_updates(self) -> list[tuple[_core.SharedVariable, _core.Variable]]:
+        """(state, next state) of every random variable. Functions apply them by themselves."""
+        return [(s, s.default_update) for s in self._states]
+
+    def updates(self) -> list[tuple[_core.SharedVariable, _core.Variable]]:
+        """The same as state_updates()."""
+        return self.state_updates()

@@ -1,0 +1,12 @@
+"""The classes of shared variables."""
+
+from snug._core import SharedVariable, TensorSharedVariable
+
+__all__ = ["SharedVariable", "TensorSharedVariable", "tensor_constructor"]
+
+
+def tensor_constructor(value, name=None, strict=False, allow_downcast=None, **kwargs):
+    """snug.shared"""
+    from snug._shared import shared
+
+    return shared(value, name, strict, allow_downcast, **kwargs)

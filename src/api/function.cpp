@@ -1,0 +1,88 @@
+#include "api/function.h"
+
+#include <fmt/format.h>
+
+#include "api/function_impl.h"
+
+namespace snug {
+
+Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                  const FunctionOptions& options) {
+  return Function(std::make_shared<FunctionImpl>(inputs, outputs, options));
+}
+
+Function::Call Function::prepare(std::span<const ArgView> arguments) const {
+  SNUG_CHECK(impl_, "an empty function was called");
+  return Call(impl_->prepare(arguments));
+}
+
+void Function::run_into(std::span<const ArgView> arguments, std::span<std::byte* const> outputs) const {
+  prepare(arguments).run(outputs);
+}
+
+std::vector<Array> Function::call(std::vector<Array> arguments) const {
+  std::vector<ArgView> views;
+  for (const Array& a : arguments) views.push_back({a.data, a.dtype, a.shape, a.strides});
+  Call call = prepare(views);
+  std::vector<Array> outputs;
+  std::vector<std::byte*> pointers;
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    outputs.push_back(Array::empty(call.output_dtype(i), call.output_shape(i)));
+    pointers.push_back(outputs.back().data);
+  }
+  call.run(pointers);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i].shape = call.output_shape(i);
+    outputs[i].strides = contiguous_strides(outputs[i].shape);
+  }
+  return outputs;
+}
+
+namespace {
+CallContext& context(void* state) { return *static_cast<CallContext*>(state); }
+}  // namespace
+
+Function::Call::Call(Call&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+Function::Call::~Call() {
+  if (!state_) return;
+  CallContext& c = context(state_);
+  std::shared_ptr<FunctionImpl> keep = c.function;
+  keep->release(c);
+}
+std::size_t Function::Call::output_count() const { return context(state_).output_shapes.size(); }
+DType Function::Call::output_dtype(std::size_t i) const { return context(state_).function->output_types[i].dtype; }
+const Dims& Function::Call::output_shape(std::size_t i) const { return context(state_).output_shapes[i]; }
+void Function::Call::run(std::span<std::byte* const> outputs) {
+  context(state_).function->run(context(state_), outputs);
+}
+
+MemoryReport Function::memory(std::span<const Dims> shapes) const { return impl_->memory(shapes); }
+std::string Function::explain() const { return impl_->explain(); }
+std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
+std::size_t Function::input_count() const { return impl_->input_types.size(); }
+const TensorType& Function::input_type(std::size_t i) const { return impl_->input_types[i]; }
+const std::string& Function::input_name(std::size_t i) const { return impl_->input_names[i]; }
+std::size_t Function::output_count() const { return impl_->output_types.size(); }
+const TensorType& Function::output_type(std::size_t i) const { return impl_->output_types[i]; }
+const std::string& Function::name() const { return impl_->name; }
+
+std::string MemoryReport::describe() const {
+  auto row = [](const char* what, std::int64_t bytes, std::string remark = {}) {
+    return fmt::format("  {:<14} {:>12}{}\n", what, describe_bytes(static_cast<std::uint64_t>(bytes)),
+                       remark.empty() ? "" : "   " + remark);
+  };
+  std::string text;
+  text += row("inputs", inputs, "the caller's, not in the peak");
+  text += row("outputs", outputs);
+  text += row("parameters", parameters);
+  if (constants) text += row("constants", constants);
+  text += row("arena", arena, fmt::format("at its peak {} of temporaries, {} of workspace",
+                                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
+                                          describe_bytes(static_cast<std::uint64_t>(workspace))));
+  text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
+  for (const std::string& r : recomputed) text += fmt::format("  runs again to save memory: {}\n", r);
+  if (!note.empty()) text += "  " + note + "\n";
+  return text;
+}
+
+}  // namespace snug

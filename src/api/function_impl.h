@@ -1,0 +1,106 @@
+#pragma once
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api/function.h"
+#include "compile.h"
+#include "exec/arena.h"
+#include "graph/capture.h"
+
+namespace snug {
+
+class FunctionImpl;
+
+/// What one running call needs; leased, so that steady calls allocate nothing.
+struct CallContext {
+  std::shared_ptr<FunctionImpl> function;
+  const Executable* executable = nullptr;
+  std::shared_ptr<const Lowered> lowered;
+  std::shared_ptr<const Executable> keep;
+  Arena arena;
+  std::vector<std::int64_t> symbols, sizes;
+  std::vector<std::byte*> buffers, pointers;
+  std::vector<ArgDesc> descs;
+  std::vector<ArgView> arguments;
+  std::vector<Array> copies;           // of strided, misaligned or overlapping arguments
+  std::vector<Array> fresh;            // new storage of shared variables, by graph input
+  std::vector<Dims> output_shapes;
+  std::size_t locked = 0;              // shared variables locked so far
+  bool busy = false;
+};
+
+/// The compiled state behind a Function: the captured graph, its program, and the executables for
+/// the sizes seen so far.
+class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
+ public:
+  FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+               const FunctionOptions& options);
+
+  CallContext* prepare(std::span<const ArgView> arguments);
+  void run(CallContext& context, std::span<std::byte* const> outputs);
+  void release(CallContext& context) noexcept;
+
+  MemoryReport memory(std::span<const Dims> shapes);
+  std::string explain();
+  std::int64_t counter(std::string_view name) const;
+
+  std::vector<TensorType> input_types, output_types;
+  std::vector<std::string> input_names;
+  std::string name;
+
+ private:
+  struct Shared {
+    std::uint32_t input;               // graph input
+    SharedVariable* variable;
+    bool written;
+  };
+
+  CallContext& lease();
+  void lock(CallContext& context);
+  void unlock(CallContext& context) noexcept;
+  void take_arguments(CallContext& context, std::span<const ArgView> arguments);
+  void check_argument(std::size_t i, const ArgView& a) const;
+  Dims input_shape(const CallContext& context, std::uint32_t input) const;
+  void read_symbols(CallContext& context);
+  /// The program for the current shapes of the shared variables; lowers again when a shape that
+  /// the code counts on has changed.
+  std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
+  std::shared_ptr<const Executable> executable_for(const std::shared_ptr<const Lowered>& lowered,
+                                                   std::span<const std::int64_t> symbols,
+                                                   std::span<const std::int64_t> sizes);
+  std::vector<std::int64_t> symbols_for(const Graph& graph, std::span<const Dims> shapes) const;
+  std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
+  void bind(CallContext& context, std::span<std::byte* const> outputs);
+  void finish(CallContext& context);
+  void run_reference(CallContext& context, std::span<std::byte* const> outputs);
+
+  FunctionOptions options_;
+  CompileOptions compile_;
+  Graph graph_;                        // as captured
+  std::vector<Shared> shared_;
+  std::size_t argument_count_ = 0;
+  bool has_arguments_that_may_overlap_ = false;
+
+  std::mutex compile_mutex_;
+  std::shared_ptr<const Lowered> lowered_;
+  std::vector<Dims> assumed_;          // per shared variable: sizes the code counts on, -1 = none
+  std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
+  std::vector<std::shared_ptr<const Planned>> plans_;
+  CompileTrace trace_;
+  std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
+               kernels_compiled_ = 0, kernels_from_cache_ = 0;
+
+  std::mutex context_mutex_;
+  std::condition_variable context_free_;
+  std::vector<std::unique_ptr<CallContext>> contexts_;
+};
+
+/// "512MiB", "4GB", "100000": bytes. A Value error names what is wrong.
+std::uint64_t parse_bytes(const std::string& text);
+std::string describe_bytes(std::uint64_t bytes);  // "1.50 GiB"
+
+}  // namespace snug

@@ -1,0 +1,202 @@
+#include "autodiff/grad.h"
+
+#include <cstdio>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "expr/op_def.h"
+#include "ops/functions.h"
+#include "ops/rows.h"
+
+namespace snug {
+namespace {
+
+/// Whether the values (and not only the sizes) of input i decide the output.
+bool carries_value(const Apply& a, std::size_t i) {
+  if (a.op == &ops::shape) return false;
+  return a.op->size_inputs_from < 0 || i < static_cast<std::size_t>(a.op->size_inputs_from);
+}
+
+/// A contribution in the type of its variable. An integer variable keeps the float.
+Expr conformed(const Expr& g, const Expr& x, const Apply& from) {
+  SNUG_CHECK(g.ndim() == x.ndim(), "{}: the gradient has {} dimensions, its variable {}",
+             from.op->name, g.ndim(), x.ndim());
+  Expr out = is_float(x.dtype()) ? cast(g, x.dtype()) : g;
+  return rebroadcast(out, x.type().broadcast);
+}
+
+using Seeds = std::vector<std::pair<Expr, Expr>>;  // a variable and its gradient
+
+/// One reverse sweep from `seeds` to `wrt`. What else arrives at a seed is added to it; what arrives
+/// at a variable of `known` is not.
+class Sweep {
+ public:
+  Sweep(const Seeds& seeds, const Seeds& known, const std::vector<Expr>& wrt,
+        const std::vector<Expr>& constants) {
+    std::vector<Expr> roots;
+    auto start = [&](const Expr& x, const Expr& g) {
+      roots.push_back(x);
+      reached_.insert(x.get());
+      auto [it, fresh] = totals_.try_emplace(x.get(), g);
+      if (!fresh) it->second = it->second + g;
+    };
+    for (const auto& [x, g] : known) {
+      start(x, g);
+      known_.insert(x.get());
+    }
+    for (const auto& [x, g] : seeds)
+      if (!known_.count(x.get())) start(x, g);
+    for (const Expr& w : wrt) wrt_.insert(w.get());
+    for (const Expr& c : constants) constants_.insert(c.get());
+    order_ = topological(roots, constants);
+    find_dependent();
+    run();
+  }
+
+  /// Null if nothing arrived.
+  Expr total(const Expr& x) const {
+    auto it = totals_.find(x.get());
+    return it == totals_.end() ? Expr() : it->second;
+  }
+  /// Whether a seed depends on the values of x, be its gradient 0 or not.
+  bool reached(const Expr& x) const { return reached_.count(x.get()) != 0; }
+
+ private:
+  void find_dependent() {
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      Variable* v = order_[i].get();
+      if (v->owner && !constants_.count(v)) first_.try_emplace(v->owner.get(), i);
+      bool dependent = wrt_.count(v) != 0 && !constants_.count(v);
+      if (v->owner && !constants_.count(v))
+        for (std::size_t k = 0; k < v->owner->inputs.size() && !dependent; ++k)
+          dependent = carries_value(*v->owner, k) && dependent_.count(v->owner->inputs[k].get());
+      if (dependent) dependent_.insert(v);
+    }
+  }
+
+  void run() {
+    for (std::size_t i = order_.size(); i-- > 0;) {
+      Variable* v = order_[i].get();
+      if (!v->owner || constants_.count(v)) continue;
+      Apply& a = *v->owner;
+      if (reached_.count(v))
+        for (std::size_t k = 0; k < a.inputs.size(); ++k)
+          if (carries_value(a, k) && !constants_.count(a.inputs[k].get()))
+            reached_.insert(a.inputs[k].get());
+      // All users of all outputs come later than the first of them.
+      if (first_.at(&a) == i) back(a);
+    }
+  }
+
+  bool takes_gradient(const Apply& a, std::size_t k) const {
+    Variable* x = a.inputs[k].get();
+    return carries_value(a, k) && dependent_.count(x) != 0 && !constants_.count(x) &&
+           (is_float(x->type.dtype) || wrt_.count(x) != 0);
+  }
+
+  void back(Apply& a) {
+    std::vector<bool> wanted(a.inputs.size());
+    bool any_wanted = false;
+    for (std::size_t k = 0; k < a.inputs.size(); ++k) {
+      wanted[k] = takes_gradient(a, k);
+      any_wanted = any_wanted || wanted[k];
+    }
+    if (!any_wanted) return;
+    std::vector<Expr> y, dy;
+    bool any = false;
+    for (std::size_t k = 0; k < a.types.size(); ++k) {
+      y.push_back(a.output(k));
+      dy.push_back(is_float(a.types[k].dtype) ? total(y.back()) : Expr());
+      any = any || dy.back();
+    }
+    if (!any) return;
+    OriginOverride origin(a.origin);
+    if (!a.op->grad)
+      fail(Fault::Unsupported, fmt::format("grad: {} has no gradient: {}", a.op->name,
+                                           a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad),
+           "stop_gradient keeps gradients away from it");
+    GradArgs args{.attrs = a.attrs, .x = a.inputs, .y = y, .dy = dy, .wanted = wanted};
+    args.inner_grad = [](const std::vector<Expr>& results, const std::vector<Expr>& dresults,
+                         const std::vector<Expr>& wrt) {
+      Seeds seeds;
+      for (std::size_t i = 0; i < results.size(); ++i)
+        if (dresults[i]) seeds.push_back({results[i], dresults[i]});
+      Sweep inner(seeds, {}, wrt, {});
+      std::vector<Expr> out;
+      for (const Expr& w : wrt) out.push_back(inner.total(w));
+      return out;
+    };
+    std::vector<Expr> dx = a.op->grad(args);
+    SNUG_CHECK(dx.size() == a.inputs.size(), "{}: {} gradients for {} inputs", a.op->name,
+               dx.size(), a.inputs.size());
+    for (std::size_t k = 0; k < dx.size(); ++k)
+      if (wanted[k] && dx[k]) accumulate(a.inputs[k], dx[k], a);
+  }
+
+  void accumulate(const Expr& x, const Expr& g, const Apply& from) {
+    if (known_.count(x.get())) return;
+    Expr part = conformed(g, x, from);
+    auto [it, fresh] = totals_.try_emplace(x.get(), part);
+    if (!fresh) it->second = it->second + part;
+  }
+
+  std::vector<Expr> order_;  // inputs before users
+  std::unordered_set<Variable*> wrt_, constants_, known_;
+  std::unordered_set<Variable*> dependent_;  // their values depend on wrt
+  std::unordered_set<Variable*> reached_;    // a seed depends on their values
+  std::unordered_map<Apply*, std::size_t> first_;  // place in order_ of its first output
+  std::unordered_map<Variable*, Expr> totals_;
+};
+
+void check_cost(const Expr& cost) {
+  if (cost.ndim() != 0)
+    fail(Fault::Type, fmt::format("grad: the cost must be 0-d, {} is {}", label(cost),
+                                  describe(cost.type())),
+         "take the mean or the sum of it");
+  if (!is_float(cost.dtype()))
+    fail(Fault::Type,
+         fmt::format("grad: the cost must be a float, {} is {}", label(cost),
+                     name_of(cost.dtype())));
+}
+
+}  // namespace
+
+std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
+                            const GradOptions& options) {
+  for (const Expr& w : wrt)
+    if (!w) fail(Fault::Type, "grad: a variable to differentiate by is an empty expression");
+  Seeds seeds;
+  if (cost) {
+    check_cost(cost);
+    seeds.push_back({cost, ones_like(cost)});
+  } else if (options.known_grads.empty()) {
+    fail(Fault::Type, "grad: there is neither a cost nor known gradients");
+  }
+  for (const auto& [x, g] : options.known_grads)
+    if (!x || !g || x.ndim() != g.ndim())
+      fail(Fault::Type, fmt::format("grad: the known gradient of {} does not have its dimensions",
+                                    x ? label(x) : "(nothing)"));
+
+  Sweep sweep(seeds, options.known_grads, wrt, options.consider_constant);
+  std::vector<Expr> out;
+  for (const Expr& w : wrt) {
+    Expr g = sweep.total(w);
+    if (!g && sweep.reached(w)) {
+      // It reaches the cost, but only where nothing is continuous.
+      g = zeros_like(w, is_float(w.dtype()) ? w.dtype() : default_float());
+    } else if (!g) {
+      std::string message = fmt::format("grad: the cost does not depend on {}", label(w));
+      if (options.disconnected_inputs == Disconnected::Raise)
+        fail(Fault::Disconnected, message,
+             "leave it out, or pass disconnected_inputs='ignore' to get zeros");
+      if (options.disconnected_inputs == Disconnected::Warn)
+        fmt::print(stderr, "warning: {}\n", message);
+      if (options.zero_if_disconnected)
+        g = zeros_like(w, is_float(w.dtype()) ? w.dtype() : default_float());
+    }
+    out.push_back(g);
+  }
+  return out;
+}
+
+}  // namespace snug

@@ -1,0 +1,47 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace snug {
+
+using CodeKey = std::array<std::uint64_t, 2>;
+std::string hex(const CodeKey& key);
+CodeKey hash_bytes(const std::string& bytes);
+
+/// Machine code on disk, in a directory only the user can write. Entries are checked by hash
+/// before use; a damaged one is deleted. Several processes may use one directory: entries are
+/// written aside and renamed.
+class CodeCache {
+ public:
+  struct Entry {
+    std::string symbol, object;
+  };
+  static constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{256} << 20;
+
+  /// Makes the directory. An empty path, or a directory others may write, turns the cache off.
+  explicit CodeCache(std::filesystem::path directory, std::uint64_t max_bytes = kDefaultMaxBytes);
+  /// $SNUG_CACHE_DIR (empty: off), $XDG_CACHE_HOME/snug or ~/.cache/snug.
+  static std::filesystem::path default_directory();
+
+  bool on() const { return !directory_.empty(); }
+  const std::filesystem::path& directory() const { return directory_; }
+  std::optional<Entry> load(const CodeKey& key);
+  /// Removes the entries used longest ago if the directory grows beyond its limit.
+  void store(const CodeKey& key, const Entry& entry);
+
+ private:
+  std::filesystem::path path_of(const CodeKey& key) const;
+  void trim();
+
+  std::filesystem::path directory_;
+  std::uint64_t max_bytes_;
+  std::mutex mutex_;
+  std::uint64_t bytes_ = 0;  // in the directory, as far as this process knows
+  bool counted_ = false;
+};
+
+}  // namespace snug

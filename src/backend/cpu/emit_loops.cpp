@@ -1,0 +1,306 @@
+#include <llvm/IR/Intrinsics.h>
+
+#include <numeric>
+
+#include "backend/cpu/emit.h"
+#include "backend/cpu/kernel_emitter.h"
+
+namespace snug {
+
+using namespace llvm;
+using Mode = VectorPlan::Mode;
+
+struct KernelEmitter::Scope {
+  explicit Scope(KernelEmitter& emitter)
+      : e(emitter), pointer(e.pointer_), index(e.index_), mask(e.mask_), row(e.flat_row_),
+        column(e.flat_column_), start(e.flat_start_), copies(e.copies_), in(e.in_vectors_) {}
+  ~Scope() {
+    e.pointer_ = pointer;
+    e.index_ = index;
+    e.mask_ = mask;
+    e.flat_row_ = row;
+    e.flat_column_ = column;
+    e.flat_start_ = start;
+    e.copies_ = copies;
+    e.in_vectors_ = in;
+    e.philox_.clear();  // values of an inner block do not reach the blocks behind it
+  }
+  KernelEmitter& e;
+  std::vector<V> pointer, index, mask;
+  V row, column, start;
+  unsigned copies;
+  bool in;
+};
+
+KernelEmitter::KernelEmitter(const KernelSpec& spec, const HostCpu& host, Function* function)
+    : s(spec), plan(plan_vectors(spec, host)), f(function), b(function->getContext()),
+      math(b, host, spec.strict), lanes(plan.lanes) {}
+
+void KernelEmitter::emit() {
+  b.SetInsertPoint(BasicBlock::Create(f->getContext(), "entry", f));
+  // Allocas are put at the head of the entry block, so the code proper has its own.
+  BasicBlock* start = BasicBlock::Create(f->getContext(), "start", f);
+  b.CreateBr(start);
+  b.SetInsertPoint(start);
+  V operands = f->getArg(0), ints = f->getArg(1);
+  begin_ = f->getArg(2);
+  end_ = f->getArg(3);
+  auto read = [&](std::size_t at) {
+    return b.CreateLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt64Ty(), ints, at));
+  };
+  for (std::size_t axis = 0; axis < s.rank(); ++axis)
+    extent_.push_back(s.extents[axis] == KernelSpec::kRuntime ? read(axis)
+                                                              : i64(s.extents[axis]));
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    pointer_.push_back(
+        b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), operands, o)));
+    std::vector<V> strides;
+    for (std::size_t axis = 0; axis < s.rank(); ++axis) {
+      std::int64_t c = s.operands[o].strides[axis];
+      strides.push_back(c == KernelSpec::Operand::kRuntimeStride
+                            ? read(s.rank() + o * s.rank() + axis) : i64(c));
+    }
+    stride_.push_back(strides);
+  }
+  index_.assign(s.rank(), i64(0));
+  values_.resize(s.body.size());
+  ready_.resize(s.body.size());
+
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = 0; axis < s.outer; ++axis)
+    if (!plan.is_vector_axis(axis)) axes.push_back(axis);
+  auto points = [&] {
+    bool across = plan.mode == Mode::Outer || plan.mode == Mode::Flat;
+    if (!across) return outer_point();
+    bool long_inner = s.outer < s.rank() && !plan.unroll_inner;
+    std::vector<KernelSpec::Phase> outer;
+    for (const KernelSpec::Phase& p : s.phases)
+      if (!p.inner) outer.push_back(p);
+    vector_loop(long_inner ? plan.unroll : 1, outer, [&] { outer_point(); });
+  };
+  if (s.outer == 0)
+    when(b.CreateICmpSLT(begin_, end_), points);
+  else
+    nest(axes, 0, points);
+  b.CreateRetVoid();
+}
+
+KernelEmitter::Range KernelEmitter::range_of(std::size_t axis) {
+  if (axis == 0 && s.outer > 0) return {begin_, end_};
+  if (s.block == 0 || axis != s.outer) return {i64(0), extent_[axis]};
+  V low = b.CreateMul(index_[0], i64(s.block));
+  V high = b.CreateAdd(low, i64(s.block));
+  return {low, b.CreateBinaryIntrinsic(Intrinsic::smin, high, extent_[axis])};
+}
+
+void KernelEmitter::when(V condition, const std::function<void()>& body) {
+  auto* then = BasicBlock::Create(f->getContext(), "then", f);
+  auto* after = BasicBlock::Create(f->getContext(), "after", f);
+  b.CreateCondBr(condition, then, after);
+  b.SetInsertPoint(then);
+  body();
+  b.CreateBr(after);
+  b.SetInsertPoint(after);
+}
+
+void KernelEmitter::loop(Range range, V step, const Body& body) {
+  when(b.CreateICmpSLT(range.begin, range.end), [&] {
+    BasicBlock* from = b.GetInsertBlock();
+    auto* head = BasicBlock::Create(f->getContext(), "loop", f);
+    auto* after = BasicBlock::Create(f->getContext(), "end", f);
+    b.CreateBr(head);
+    b.SetInsertPoint(head);
+    PHINode* i = b.CreatePHI(b.getInt64Ty(), 2);
+    i->addIncoming(range.begin, from);
+    body(i);
+    V next = b.CreateNSWAdd(i, step);
+    i->addIncoming(next, b.GetInsertBlock());
+    b.CreateCondBr(b.CreateICmpSLT(next, range.end), head, after);
+    b.SetInsertPoint(after);
+  });
+}
+
+void KernelEmitter::enter(std::size_t axis, V index) {
+  index_[axis] = index;
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    if (s.operands[o].strides[axis] == 0) continue;
+    pointer_[o] = b.CreateGEP(memory_type(s.operands[o].dtype), pointer_[o],
+                              b.CreateMul(index, stride_[o][axis]));
+  }
+}
+
+/// The start of a vector in Flat mode: position = row * period + column. Operands that run through
+/// both axes move by position, the others by row; their lanes add the rest.
+void KernelEmitter::enter_flat(V position) {
+  flat_start_ = position;
+  flat_row_ = b.CreateUDiv(position, i64(plan.period));
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    V by = contiguous(o) ? position : b.CreateMul(flat_row_, stride_[o][plan.axis - 1]);
+    pointer_[o] = b.CreateGEP(memory_type(s.operands[o].dtype), pointer_[o], by);
+  }
+}
+
+void KernelEmitter::nest(const std::vector<std::size_t>& axes, std::size_t at,
+                         const std::function<void()>& inside) {
+  if (at == axes.size()) return inside();
+  loop(range_of(axes[at]), i64(1), [&](V i) {
+    Scope scope(*this);
+    enter(axes[at], i);
+    nest(axes, at + 1, inside);
+  });
+}
+
+/// Whole vectors, `unroll` at a time, then the rest under a mask. What does not differ between
+/// lanes is computed before, from the phases in `hoisted`.
+void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSpec::Phase>& hoisted,
+                                const std::function<void()>& body) {
+  bool flat = plan.mode == Mode::Flat;
+  Range range = range_of(flat ? plan.axis - 1 : plan.axis);
+  if (flat) {
+    range.begin = b.CreateMul(range.begin, i64(plan.period));
+    range.end = b.CreateMul(range.end, i64(plan.period));
+  }
+  when(b.CreateICmpSLT(range.begin, range.end), [&] {
+    Scope scope(*this);
+    for (const KernelSpec::Phase& p : hoisted) hoist(p);
+    std::vector<bool> ready = ready_;
+    V middle = range.begin;
+    if (!plan.masked_only) {
+      V step = i64(plan.unroll * lanes);
+      V count = b.CreateSub(range.end, range.begin);
+      V whole = b.CreateSub(count, b.CreateURem(count, step));
+      middle = b.CreateAdd(range.begin, whole);
+      when(b.CreateICmpSLT(range.begin, middle), [&] {
+        Scope inside(*this);
+        if (flat && plan.unroll * lanes % plan.period == 0)
+          for (const KernelSpec::Phase& p : hoisted) hoist_periodic(p);
+        loop({range.begin, middle}, step,
+             [&](V i) { at_vectors(i, plan.unroll, nullptr, body); });
+      });
+      ready_ = ready;
+    }
+    loop({middle, range.end}, i64(tail_copies * lanes), [&](V i) {
+      at_vectors(i, tail_copies, b.CreateSub(range.end, i), body);
+    });
+    ready_.assign(ready_.size(), false);
+  });
+}
+
+/// One iteration of a vector loop. `remaining`, if given, is how many points are left.
+void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
+                               const std::function<void()>& body) {
+  Scope scope(*this);
+  in_vectors_ = true;
+  copies_ = copies;
+  mask_.assign(copies, nullptr);
+  if (remaining) {
+    V limit = b.CreateBinaryIntrinsic(Intrinsic::smin, remaining, i64(1 << 20));
+    V wide = b.CreateVectorSplat(lanes, b.CreateTrunc(limit, b.getInt32Ty()));
+    for (unsigned k = 0; k < copies; ++k)
+      mask_[k] = b.CreateICmpSLT(vector_position(k, 32), wide);
+  }
+  if (plan.mode == Mode::Flat) {
+    enter_flat(start);
+    // Whole periods begin in column 0.
+    bool aligned = !remaining && plan.unroll * lanes % plan.period == 0;
+    flat_column_ = aligned ? b.getInt32(0)
+                           : b.CreateTrunc(b.CreateURem(start, i64(plan.period)), b.getInt32Ty());
+  } else {
+    enter(plan.axis, start);
+  }
+  body();
+}
+
+void KernelEmitter::outer_point() {
+  for (const KernelSpec::Phase& phase : s.phases)
+    if (phase.inner)
+      inner_phase(phase);
+    else
+      run(phase);
+}
+
+void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
+  for (std::uint32_t i = phase.begin; i < phase.end; ++i)
+    if (s.body[i].prim == Prim::Reduce) start_reduce(i);
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = s.outer; axis < s.rank(); ++axis)
+    if (!plan.is_vector_axis(axis)) axes.push_back(axis);
+  if (plan.mode == Mode::Inner)
+    nest(axes, 0, [&] { vector_loop(1, {phase}, [&] { run(phase); }); });
+  else if (plan.unroll_inner)
+    unrolled_inner(s.outer, phase);
+  else
+    nest(axes, 0, [&] { run(phase); });
+  for (std::uint32_t i = phase.begin; i < phase.end; ++i)
+    if (s.body[i].prim == Prim::Reduce) finish_reduce(i);
+}
+
+void KernelEmitter::unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase) {
+  if (axis == s.rank()) return run(phase);
+  for (std::int64_t i = 0; i < s.extents[axis]; ++i) {
+    Scope scope(*this);
+    enter(axis, i64(i));
+    unrolled_inner(axis + 1, phase);
+  }
+}
+
+/// Emits the instructions of a phase that are equal in all lanes, ahead of the vector loop.
+void KernelEmitter::hoist(const KernelSpec::Phase& phase) {
+  for (std::uint32_t i = phase.begin; i < phase.end; ++i) {
+    const Instr& in = s.body[i];
+    if (plan.varying[i] || in.prim == Prim::Store || in.prim == Prim::Reduce) continue;
+    if (in.prim == Prim::Load && s.operands[in.integer].write) continue;
+    const std::uint32_t operands[] = {in.a, in.b, in.c};
+    bool known = true;
+    for (int k = 0; k < operand_count(in.prim); ++k)
+      known = known && !values_[operands[k]].empty() &&
+              (ready_[operands[k]] || operands[k] < phase.begin);
+    if (!known) continue;
+    instr(i);
+    ready_[i] = true;
+  }
+}
+
+/// Flat mode with whole periods per iteration: loads that depend on the column alone are the same
+/// in every iteration.
+void KernelEmitter::hoist_periodic(const KernelSpec::Phase& phase) {
+  Scope scope(*this);
+  in_vectors_ = true;
+  copies_ = plan.unroll;
+  mask_.assign(copies_, nullptr);
+  flat_column_ = b.getInt32(0);
+  for (std::uint32_t i = phase.begin; i < phase.end; ++i) {
+    const Instr& in = s.body[i];
+    if (in.prim != Prim::Load || !plan.varying[i]) continue;
+    const KernelSpec::Operand& o = s.operands[in.integer];
+    if (o.write || o.strides[plan.axis - 1] != 0) continue;
+    instr(i);
+    ready_[i] = true;
+  }
+}
+
+/// The current point in C order of axes [from, to).
+Value* KernelEmitter::flat_position(std::size_t from, std::size_t to) {
+  V k = i64(0);
+  for (std::size_t axis = from; axis < to; ++axis)
+    k = b.CreateAdd(b.CreateMul(k, extent_[axis]), index_[axis]);
+  return k;
+}
+
+void emit_kernel(const KernelSpec& spec, const HostCpu& host, const std::string& symbol,
+                 Module& module) {
+  LLVMContext& c = module.getContext();
+  Type* pointer = PointerType::getUnqual(c);
+  Type* integer = Type::getInt64Ty(c);
+  auto* type = FunctionType::get(Type::getVoidTy(c), {pointer, pointer, integer, integer}, false);
+  auto* f = Function::Create(type, Function::ExternalLinkage, symbol, module);
+  f->addFnAttr(Attribute::NoUnwind);
+  f->addFnAttr("target-cpu", host.name);
+  f->addFnAttr("target-features", host.features);
+  std::string bits = std::to_string(host.vector_bits);
+  f->addFnAttr("prefer-vector-width", bits);
+  f->addFnAttr("min-legal-vector-width", bits);
+  KernelEmitter(spec, host, f).emit();
+}
+
+}  // namespace snug

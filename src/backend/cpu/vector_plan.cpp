@@ -1,0 +1,147 @@
+#include "backend/cpu/vector_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace snug {
+
+namespace {
+
+using Mode = VectorPlan::Mode;
+constexpr std::int64_t kMaxUnrolledPoints = 64;
+constexpr int kMaxUnrolledWeight = 500, kMaskedOnlyWeight = 120;
+
+/// Instructions of the machine, roughly.
+int weight(const Instr& in) {
+  switch (in.prim) {
+    case Prim::Const: case Prim::Index: return 0;
+    case Prim::Pow: return 60;
+    case Prim::FloorDiv: case Prim::Mod: return 30;
+    case Prim::Div: return is_float(in.dtype) ? 2 : 20;
+    case Prim::Philox: return 40;
+    case Prim::Erf: case Prim::Erfc: return 50;
+    default: break;
+  }
+  return in.prim >= Prim::Exp && in.prim <= Prim::Atanh ? 25 : 1;
+}
+
+int phase_weight(const KernelSpec& s, const KernelSpec::Phase& p) {
+  int sum = 0;
+  for (std::uint32_t i = p.begin; i < p.end; ++i) sum += weight(s.body[i]);
+  return sum;
+}
+
+/// What the operands cost per vector if lanes run along `axis`.
+double axis_cost(const KernelSpec& s, std::size_t axis, unsigned lanes) {
+  double cost = 0;
+  for (const KernelSpec::Operand& o : s.operands) {
+    std::int64_t stride = o.strides[axis];
+    cost += stride == 1 ? 1 : stride == 0 ? 0.5 : o.write ? 10 : 6;
+  }
+  std::int64_t extent = s.extents[axis];
+  if (extent != KernelSpec::kRuntime && extent < lanes)
+    cost *= static_cast<double>(lanes) / std::max<std::int64_t>(extent, 1);
+  return cost;
+}
+
+/// The cheapest axis in [from, to), the last one among equals; `to` if there is none.
+std::size_t best_axis(const KernelSpec& s, std::size_t from, std::size_t to, unsigned lanes) {
+  std::size_t best = to;
+  for (std::size_t axis = from; axis < to; ++axis)
+    if (best == to || axis_cost(s, axis, lanes) <= axis_cost(s, best, lanes)) best = axis;
+  return best;
+}
+
+/// The last two axes count as one if the last is short and some operand runs through both.
+bool fits_flat(const KernelSpec& s, unsigned lanes) {
+  if (s.outer < 2 || s.outer != s.rank()) return false;
+  std::size_t last = s.outer - 1;
+  std::int64_t c = s.extents[last];
+  if (c < 2 || c > kMaxUnrolledPoints || c % lanes == 0) return false;
+  int through = 0, other = 0;
+  for (const KernelSpec::Operand& o : s.operands) {
+    std::int64_t a = o.strides[last - 1], b = o.strides[last];
+    if (b == 1 && a == c) ++through;
+    else if (a == KernelSpec::Operand::kRuntimeStride || b == KernelSpec::Operand::kRuntimeStride)
+      return false;
+    else if (std::abs(a) > (1 << 20) || std::abs(b) > (1 << 20)) return false;
+    else if (a != 0 || b != 0) other += o.write ? 4 : a != 0;
+  }
+  return through > 0 && other <= 2 * through;
+}
+
+std::vector<bool> find_varying(const KernelSpec& s, const VectorPlan& plan) {
+  std::vector<bool> varying(s.body.size());
+  for (const KernelSpec::Phase& phase : s.phases) {
+    bool vector_phase = plan.mode == Mode::Inner ? phase.inner : plan.mode != Mode::Scalar;
+    for (std::uint32_t i = phase.begin; i < phase.end && vector_phase; ++i) {
+      const Instr& in = s.body[i];
+      const std::uint32_t operands[] = {in.a, in.b, in.c};
+      bool v = in.prim == Prim::FlatIndex;
+      if (in.prim == Prim::Index) v = plan.is_vector_axis(in.integer);
+      if (in.prim == Prim::Load)
+        for (std::size_t axis = 0; axis < s.rank(); ++axis)
+          v = v || (plan.is_vector_axis(axis) && s.operands[in.integer].strides[axis] != 0);
+      for (int k = 0; k < operand_count(in.prim); ++k) v = v || varying[operands[k]];
+      if (in.prim == Prim::Reduce && plan.mode == Mode::Inner) v = false;
+      varying[i] = v;
+    }
+  }
+  return varying;
+}
+
+unsigned choose_unroll(int weight) { return weight <= 12 ? 4 : weight <= 40 ? 2 : 1; }
+
+}  // namespace
+
+VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
+  VectorPlan plan;
+  bool has_inner = false, narrow = true;
+  int total = 0, inner_weight = 0;
+  for (const KernelSpec::Phase& p : s.phases) {
+    has_inner = has_inner || p.inner;
+    total += phase_weight(s, p);
+    if (p.inner) inner_weight += phase_weight(s, p);
+  }
+  for (const Instr& in : s.body) narrow = narrow && size_of(in.dtype) <= 4;
+  unsigned lanes = host.vector_bits / (narrow ? 32 : 64);
+
+  // Blocks are axis 0 and few; lanes never run along them.
+  std::size_t first = s.block ? 1 : 0;
+  std::size_t outer = best_axis(s, first, s.outer, lanes);
+  std::size_t inner = has_inner ? best_axis(s, s.outer, s.rank(), lanes) : s.rank();
+  std::int64_t points = 1;  // of the inner axes, 0 if not known or many
+  for (std::size_t axis = s.outer; axis < s.rank(); ++axis) {
+    std::int64_t e = s.extents[axis];
+    points = e == KernelSpec::kRuntime || points * e > kMaxUnrolledPoints ? 0 : points * e;
+  }
+  bool short_inner = has_inner && points > 0 && !s.block;
+
+  if (outer == s.outer && inner == s.rank()) return plan.varying = find_varying(s, plan), plan;
+  plan.lanes = lanes;
+  if (!has_inner && fits_flat(s, lanes)) {
+    plan.mode = Mode::Flat;
+    plan.axis = s.outer - 1;
+    plan.period = s.extents[plan.axis];
+    auto repeats = static_cast<unsigned>(plan.period / std::gcd<std::int64_t>(plan.period, lanes));
+    plan.unroll = repeats <= 16 && repeats * total <= 200 ? repeats : 1;
+  } else if (outer != s.outer &&
+             (!has_inner || short_inner || inner == s.rank() ||
+              axis_cost(s, outer, lanes) < axis_cost(s, inner, lanes))) {
+    plan.mode = Mode::Outer;
+    plan.axis = outer;
+    plan.unroll_inner = short_inner && points * inner_weight <= kMaxUnrolledWeight;
+    int body = plan.unroll_inner ? static_cast<int>(points) * inner_weight + total : total;
+    plan.unroll = choose_unroll(body);
+    plan.masked_only = plan.unroll == 1 && body > kMaskedOnlyWeight;
+  } else {
+    plan.mode = Mode::Inner;
+    plan.axis = inner;
+    plan.unroll = inner_weight <= 16 ? 4 : inner_weight <= 60 ? 2 : 1;
+    plan.masked_only = false;
+  }
+  plan.varying = find_varying(s, plan);
+  return plan;
+}
+
+}  // namespace snug

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/host_cpu.h"
+#include "kernel/kernel_spec.h"
+
+namespace snug {
+
+/// How a kernel is turned into vector code.
+struct VectorPlan {
+  enum class Mode : std::uint8_t {
+    Scalar,  // no axis to vectorise
+    Outer,   // lanes are points of an outer axis; each has its own reductions
+    Inner,   // lanes are points of an inner axis; reductions fold the lanes at the end
+    Flat,    // lanes run over the last two outer axes as one; the last has a small constant extent
+  };
+  Mode mode = Mode::Scalar;
+  unsigned lanes = 1;
+  std::size_t axis = 0;       // the vector axis; Flat: the last axis, and the one before it
+  unsigned unroll = 1;        // vectors per iteration; several accumulators in Inner mode
+  bool unroll_inner = false;  // inner loops have short constant extents and become straight code
+  bool masked_only = false;   // one masked loop and no loop of whole vectors: less code
+  std::int64_t period = 0;    // Flat: extent of the last axis
+  /// Per instruction: differs between lanes.
+  std::vector<bool> varying;
+
+  bool is_vector_axis(std::size_t a) const {
+    return mode != Mode::Scalar && (a == axis || (mode == Mode::Flat && a + 1 == axis));
+  }
+};
+
+VectorPlan plan_vectors(const KernelSpec& spec, const HostCpu& host);
+
+}  // namespace snug

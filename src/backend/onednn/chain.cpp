@@ -1,0 +1,208 @@
+#include "backend/onednn/chain.h"
+
+#include <algorithm>
+#include <list>
+#include <string_view>
+#include <unordered_map>
+
+#include "backend/native/call.h"
+#include "backend/onednn/routines.h"
+#include "base/error.h"
+
+namespace snug::onednn {
+namespace {
+
+constexpr std::size_t kMaxChains = 512;
+constexpr std::size_t kMaxIdleObjects = 16;  // per chain
+
+void check(dnnl_status_t status, const char* what) {
+  SNUG_CHECK(status == dnnl_success, "oneDNN: {} failed with status {}", what,
+             static_cast<int>(status));
+}
+
+struct Cache {
+  struct Row {
+    std::string key;
+    std::shared_ptr<const Chain> chain;
+  };
+  std::mutex mutex;
+  std::list<Row> rows;  // most recently used first
+  std::unordered_map<std::string_view, std::list<Row>::iterator> by_key;
+};
+/// Never destroyed: oneDNN's own statics may be gone by then.
+Cache& cache() {
+  static Cache& instance = *new Cache;
+  return instance;
+}
+
+}  // namespace
+
+struct Chain::Objects {
+  dnnl::stream stream;
+  std::vector<dnnl::memory> memories;
+  std::vector<std::vector<dnnl_exec_arg_t>> arguments;  // per step
+};
+
+dnnl::engine& engine() {
+  static dnnl::engine& instance = *[] {
+    dnnl::set_primitive_cache_capacity(0);  // ours is bounded and keeps what is in use
+    return new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
+  return instance;
+}
+
+dnnl::memory::data_type data_type(DType dtype) {
+  SNUG_CHECK(dtype == DType::F32 || dtype == DType::BF16, "oneDNN: dtype {}", name_of(dtype));
+  return dtype == DType::F32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
+}
+
+dnnl::primitive_attr user_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+bool has_bfloat16() {
+  static const bool has = [] {
+    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+  }();
+  return has;
+}
+
+bool is_reference(const dnnl::primitive_desc_base& pd) {
+  return std::string_view(pd.impl_info_str()).find("ref") != std::string_view::npos;
+}
+
+Chain::Chain(std::uint64_t workspace_begin) : workspace_(workspace_begin) {}
+Chain::~Chain() = default;
+
+Chain::MemoryId Chain::memory(const dnnl::memory::desc& desc, Place place, std::uint64_t at) {
+  memories_.push_back({desc, place, at});
+  return static_cast<MemoryId>(memories_.size()) - 1;
+}
+
+Chain::MemoryId Chain::temporary(const dnnl::memory::desc& desc) {
+  const MemoryId id = memory(desc, Place::Workspace, workspace_);
+  workspace_ += native::align64(desc.get_size());
+  return id;
+}
+
+Chain::MemoryId Chain::in_layout(MemoryId from, const dnnl::memory::desc& desc) {
+  if (memories_[from].desc == desc) return from;
+  const MemoryId to = temporary(desc);
+  flush(from, to);
+  return to;
+}
+
+Chain::MemoryId Chain::out_layout(MemoryId to, const dnnl::memory::desc& desc) {
+  return memories_[to].desc == desc ? to : temporary(desc);
+}
+
+void Chain::flush(MemoryId from, MemoryId to) {
+  if (from == to) return;
+  const dnnl::reorder::primitive_desc pd(engine(), memories_[from].desc, engine(),
+                                         memories_[to].desc, user_scratchpad());
+  step(dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, pd.scratchpad_desc());
+}
+
+void Chain::step(const dnnl::primitive& primitive, std::vector<Argument> arguments,
+                 const dnnl::memory::desc& scratchpad) {
+  const MemoryId id = memory(scratchpad, Place::Workspace, 0);  // placed by seal
+  arguments.push_back({DNNL_ARG_SCRATCHPAD, id});
+  scratchpads_.push_back(id);
+  steps_.push_back({primitive, std::move(arguments)});
+}
+
+void Chain::seal() {
+  // Steps run one after the other, so their scratchpads share their place.
+  std::uint64_t largest = 0;
+  for (MemoryId id : scratchpads_) {
+    memories_[id].at = workspace_;
+    largest = std::max<std::uint64_t>(largest, native::align64(memories_[id].desc.get_size()));
+  }
+  workspace_ += largest;
+  free_.reserve(kMaxIdleObjects);
+  free_.push_back(make_objects());
+}
+
+std::unique_ptr<Chain::Objects> Chain::make_objects() const {
+  auto objects = std::make_unique<Objects>();
+  objects->stream = dnnl::stream(engine());
+  for (const Memory& m : memories_)
+    objects->memories.emplace_back(m.desc, engine(), nullptr);
+  for (const Step& step : steps_) {
+    auto& arguments = objects->arguments.emplace_back();
+    for (const Argument& a : step.arguments)
+      arguments.push_back({a.name, objects->memories[a.memory].get()});
+  }
+  return objects;
+}
+
+std::unique_ptr<Chain::Objects> Chain::lease() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto objects = std::move(free_.back());
+      free_.pop_back();
+      return objects;
+    }
+  }
+  return make_objects();
+}
+
+void Chain::give_back(std::unique_ptr<Objects> objects) const {
+  const std::lock_guard lock(mutex_);
+  if (free_.size() < kMaxIdleObjects) free_.push_back(std::move(objects));
+}
+
+void Chain::run(std::byte* const* in, std::byte* const* out, std::byte* workspace) const {
+  auto objects = lease();
+  for (std::size_t i = 0; i < memories_.size(); ++i) {
+    const Memory& m = memories_[i];
+    std::byte* const data = m.place == Place::In    ? in[m.at]
+                            : m.place == Place::Out ? out[m.at]
+                                                    : workspace + m.at;
+    check(dnnl_memory_set_data_handle_v2(objects->memories[i].get(), data, objects->stream.get()),
+          "setting a pointer");
+  }
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const auto& arguments = objects->arguments[i];
+    check(dnnl_primitive_execute(steps_[i].primitive.get(), objects->stream.get(),
+                                 static_cast<int>(arguments.size()), arguments.data()),
+          "a primitive");
+  }
+  check(dnnl_stream_wait(objects->stream.get()), "waiting");
+  give_back(std::move(objects));
+}
+
+std::shared_ptr<const Chain> cached_chain(const std::string& key,
+                                          const std::function<std::shared_ptr<Chain>()>& build) {
+  Cache& c = cache();
+  {
+    const std::lock_guard lock(c.mutex);
+    if (auto found = c.by_key.find(key); found != c.by_key.end()) {
+      c.rows.splice(c.rows.begin(), c.rows, found->second);
+      return found->second->chain;
+    }
+  }
+  std::shared_ptr<Chain> made;
+  try {
+    made = build();
+    if (made) made->seal();
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) fail(Fault::Memory, "oneDNN: out of memory");
+    made = nullptr;
+  }
+  const std::lock_guard lock(c.mutex);
+  if (auto found = c.by_key.find(key); found != c.by_key.end()) return found->second->chain;
+  c.rows.push_front({key, made});
+  c.by_key.emplace(c.rows.front().key, c.rows.begin());
+  if (c.rows.size() > kMaxChains) {
+    c.by_key.erase(c.rows.back().key);
+    c.rows.pop_back();
+  }
+  return made;
+}
+
+}  // namespace snug::onednn

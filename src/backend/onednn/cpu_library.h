@@ -1,0 +1,9 @@
+#pragma once
+#include "kernel/library.h"
+
+namespace snug {
+
+/// Every op that a library or a hand-written routine does on the CPU.
+LibraryTable cpu_library();
+
+}  // namespace snug

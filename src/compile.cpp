@@ -1,0 +1,113 @@
+#include "compile.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "backend/cpu/jit.h"
+#include "backend/onednn/cpu_library.h"
+#include "plan/fit.h"
+#include "target/device_info.h"
+
+namespace snug {
+namespace {
+
+class Stopwatch {
+ public:
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    double s = std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+    return s;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// The stages after rewriting; loops bring their bodies along.
+std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options) {
+  auto out = std::make_unique<Lowered>();
+  out->threads = options.threads;
+  Graph copied = insert_copies(placed, cpu_library());
+  verify(copied, "insert_copies");
+  out->program = fuse(copied, cpu_library(), {.strict_math = options.strict_math});
+  verify(out->program);
+  for (Task& t : out->program.tasks) {
+    if (t.kind != Task::Kind::Loop) continue;
+    auto inner = lower_placed(*out->program.graph.node(t.index).inner, options);
+    for (const Task& x : inner->program.tasks) t.may_fail |= x.may_fail;
+    t.may_fail |= !inner->early_requirements.empty();
+    out->inner[t.index] = std::move(inner);
+  }
+  finish_lowered(*out);
+  return out;
+}
+
+void generate_code(Lowered& lowered) {
+  std::vector<const KernelSpec*> specs;
+  for (const Kernel& k : lowered.program.kernels) specs.push_back(&k.spec);
+  lowered.code = CpuJit::instance().compile(specs);
+  for (auto& [node, inner] : lowered.inner) generate_code(const_cast<Lowered&>(*inner));
+}
+
+std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
+  return fmt::format("needs {} bytes, the budget is {} bytes", needed, budget);
+}
+
+}  // namespace
+
+std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options, CompileTrace& trace) {
+  Stopwatch watch;
+  trace.captured = print(captured);
+  Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
+  trace.rewrite_seconds = watch.lap();
+  Graph placed = place(rewritten, {host_device()}, trace.place);
+  trace.placed = print(placed);
+  trace.place_seconds = watch.lap();
+  std::unique_ptr<Lowered> out = lower_placed(placed, options);
+  trace.tasks = print(out->program);
+  trace.kernels.clear();
+  for (const Kernel& k : out->program.kernels) trace.kernels.push_back(print(k.spec));
+  trace.fuse_seconds = watch.lap();
+  generate_code(*out);
+  trace.code_seconds = watch.lap();
+  return out;
+}
+
+std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, std::vector<bool> same_shape,
+                                        std::uint64_t fixed_bytes, const CompileOptions& options,
+                                        std::span<const std::shared_ptr<const Planned>> earlier) {
+  PreparedTasks tasks = prepare_tasks(l, bounds, same_shape);
+  tasks.sizes.sizes = bounds.high;
+  for (const auto& planned : earlier) {
+    if (planned->same_shape != same_shape) continue;
+    bool fits = true;
+    for (const Buffer& b : planned->schedule.buffers)
+      if (!b.workspace) fits &= bytes_of(l.program, bounds.high, b.value) <= b.bytes;
+    for (const Step& s : planned->schedule.steps)
+      if (!s.commit_copy)
+        fits &= tasks.sizes.workspace[s.task] <=
+                (s.workspace < 0 ? 0 : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
+    if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
+  }
+  std::uint64_t smallest = 0, room = 0;
+  if (options.budget) {
+    if (fixed_bytes >= options.budget)
+      throw Error(Fault::Memory, memory_error_text(fixed_bytes, options.budget),
+                  "shared variables, outputs and constants alone exceed it");
+    room = options.budget - fixed_bytes;
+  }
+  auto fitted = fit(l.program, tasks.sizes, room, smallest);
+  if (!fitted)
+    throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
+                "use a smaller batch, micro_batches=2, or a larger budget");
+  auto planned = std::make_shared<Planned>();
+  planned->schedule = std::move(fitted->schedule);
+  planned->plan = std::move(fitted->plan);
+  planned->recomputed = std::move(fitted->recomputed);
+  planned->same_shape = std::move(same_shape);
+  return link(l, planned, std::move(tasks), std::move(bounds));
+}
+
+}  // namespace snug

@@ -1,0 +1,40 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/executable.h"
+#include "place/place.h"
+#include "rewrite/rewrite.h"
+
+namespace snug {
+
+struct CompileOptions {
+  std::vector<std::string> disabled_passes = {};
+  bool strict_math = false;
+  int threads = 1;
+  std::uint64_t budget = 0;        // bytes for arena, shared variables, outputs and constants; 0: none
+};
+
+/// What each stage made, for `explain`.
+struct CompileTrace {
+  std::string captured;            // the graph before rewriting
+  RewriteTrace rewrite;
+  PlaceTrace place;
+  std::string placed, tasks;
+  std::vector<std::string> kernels;
+  double capture_seconds = 0, rewrite_seconds = 0, place_seconds = 0, fuse_seconds = 0,
+         code_seconds = 0;
+};
+
+/// Graph -> Program and machine code: once per function.
+std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options, CompileTrace& trace);
+
+/// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
+/// is used again. `fixed_bytes`: what the budget covers besides the arena.
+std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds,
+                                        std::vector<bool> same_shape, std::uint64_t fixed_bytes,
+                                        const CompileOptions& options,
+                                        std::span<const std::shared_ptr<const Planned>> earlier);
+
+}  // namespace snug

@@ -1,0 +1,121 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernel/program.h"
+#include "plan/memory_plan.h"
+#include "schedule/schedule.h"
+
+namespace snug {
+
+/// What `lower` makes of a graph, once per function: a program and its machine code.
+struct Lowered {
+  Program program;
+  std::vector<KernelFn> code;          // per kernel
+  std::vector<SizeId> key;             // sizes that decide a plan; equal values, equal plan
+  std::vector<SizeId> runtime;         // sizes to evaluate again when a run-time symbol is known
+  std::vector<std::uint32_t> early_requirements, late_requirements;  // before running, while running
+  std::unordered_map<std::uint32_t, std::shared_ptr<const Lowered>> inner;  // by node of a loop
+  int threads = 1;
+};
+void finish_lowered(Lowered& lowered);  // fills key, runtime and the requirement lists
+
+/// Values of all size expressions of one call; `low` and `high` differ for sizes that become known
+/// only while running.
+struct SizeBounds {
+  std::vector<std::int64_t> low, high;
+};
+
+/// Evaluates every size expression from the values of the symbols (by symbol number). Run-time
+/// symbols get their upper bound.
+void evaluate_sizes(const SizeTable& table, std::span<const std::int64_t> symbols,
+                    std::span<std::int64_t> values);
+/// As above, with symbols that lie in [low, high].
+SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low,
+                       std::span<const std::int64_t> high);
+
+/// Throws the Shape error of the first requirement that does not hold.
+void check_requirements(const Graph& graph, std::span<const std::uint32_t> which,
+                        std::span<const std::int64_t> values);
+
+/// A plan; serves every set of sizes whose buffers are each no larger.
+struct Planned {
+  Schedule schedule;
+  MemoryPlan plan;
+  std::vector<bool> same_shape;
+  std::vector<std::string> recomputed;
+};
+
+/// A step with everything resolved that does not change between calls.
+struct BoundStep {
+  const Task* task = nullptr;          // null: a commit copy
+  const Kernel* kernel = nullptr;
+  KernelFn code = nullptr;
+  std::unique_ptr<PreparedCall> call;
+  std::vector<std::uint32_t> buffers;  // per operand: kernel order, or library inputs then outputs
+  std::vector<SizeId> offsets;         // per operand, elements
+  std::vector<std::int64_t> widths;    // per operand, bytes of an element
+  std::vector<ArgDesc> descs;          // library: inputs then outputs
+  std::vector<std::pair<const Type*, const Layout*>> layouts;  // same order; for run-time sizes
+  std::uint32_t input_count = 0;
+  std::vector<std::vector<SizeId>> size_inputs;
+  std::vector<SizeId> extents;         // run-time symbols this step decides
+  std::vector<std::pair<SizeId, std::uint32_t>> elements;  // symbol <- element of its result
+  std::int32_t workspace = -1;
+  bool runtime_sizes = false;
+  bool in_place = false;
+  bool parallel = false;
+};
+
+/// Immutable; for one set of sizes.
+struct Executable {
+  const Lowered* lowered = nullptr;
+  std::shared_ptr<const Planned> planned;
+  std::vector<std::int64_t> key;       // values of lowered->key
+  SizeBounds bounds;
+  std::vector<BoundStep> steps;
+  bool parallel = false;               // some step is worth the thread pool
+  std::size_t max_operands = 0;
+};
+
+/// What one running call needs besides the Executable. All memory is the caller's.
+struct RunState {
+  std::int64_t* sizes = nullptr;       // value of every size expression
+  std::byte** buffers = nullptr;       // address of every buffer
+  std::byte* arena = nullptr;
+  ArgDesc* descs = nullptr;            // max_operands
+  std::byte** pointers = nullptr;      // max_operands
+  bool interruptible = false;
+  void (*observe)(void*, const Executable&, const RunState&, std::uint32_t step) = nullptr;
+  void* observer = nullptr;
+};
+
+std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
+                                           const CallSite& site);
+
+/// Library calls made ready for sizes; the workspace of each task.
+struct PreparedTasks {
+  std::vector<std::unique_ptr<PreparedCall>> calls;  // per task, null for kernels
+  TaskSizes sizes;
+};
+PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds,
+                            std::vector<bool> same_shape);
+
+/// Binds a plan to sizes.
+std::unique_ptr<Executable> link(const Lowered& lowered, std::shared_ptr<const Planned> planned,
+                                 PreparedTasks tasks, SizeBounds bounds);
+
+/// Sets the addresses of arena and constant buffers in state.buffers.
+void bind_arena(const Executable& executable, RunState& state);
+/// Runs all steps. Throws what a step throws; shared storage is untouched unless step `commit` was
+/// reached, after which nothing fails.
+void run_steps(const Executable& executable, RunState& state);
+
+void request_interrupt();
+void clear_interrupt();
+
+}  // namespace snug

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exec/executable.h"
+
+namespace snug {
+namespace {
+
+constexpr std::int64_t kParallelPoints = 1 << 16;  // below, a second thread costs more than it saves
+
+ArgDesc describe_arg(const Type& type, const Layout& layout, std::span<const std::int64_t> sizes) {
+  ArgDesc d;
+  d.dtype = type.dtype;
+  for (SizeId id : type.dims) d.shape.push_back(sizes[id]);
+  for (SizeId id : layout.strides) d.strides.push_back(sizes[id]);
+  return d;
+}
+
+bool depends_on_runtime(const SizeTable& table, const Type& type, const Layout& layout) {
+  for (SizeId d : type.dims)
+    if (table.is_runtime(d)) return true;
+  for (SizeId s : layout.strides)
+    if (table.is_runtime(s)) return true;
+  return table.is_runtime(layout.offset);
+}
+
+std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
+std::size_t data_inputs(const Node& n) {
+  return n.op->size_inputs_from < 0 ? n.inputs.size() : static_cast<std::size_t>(n.op->size_inputs_from);
+}
+
+CallSite call_site(const Lowered& l, const Task& t, std::span<const std::int64_t> sizes) {
+  const Program& p = l.program;
+  const Node& n = p.graph.node(t.index);
+  CallSite site;
+  site.node = &n;
+  site.threads = l.threads;
+  const SizeTable& table = p.graph.sizes();
+  for (std::size_t i = first_input(t); i < data_inputs(n); ++i) {
+    const Layout& layout = p.places.at(n.inputs[i]).layout;
+    site.in.push_back(describe_arg(p.graph.type(n.inputs[i]), layout, sizes));
+    site.runtime_sizes |= depends_on_runtime(table, p.graph.type(n.inputs[i]), layout);
+  }
+  for (std::uint32_t k = 0; k < n.types.size(); ++k) {
+    const Layout& layout = p.places.at({t.index, k}).layout;
+    site.out.push_back(describe_arg(n.types[k], layout, sizes));
+    site.runtime_sizes |= depends_on_runtime(table, n.types[k], layout);
+  }
+  auto add_sizes = [&](Value v) {
+    std::vector<std::int64_t> values;
+    for (SizeId e : p.graph.elements(v)) values.push_back(sizes[e]);
+    site.size_values.push_back(std::move(values));
+  };
+  if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
+  for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
+  return site;
+}
+
+}  // namespace
+
+PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, std::vector<bool> same_shape) {
+  PreparedTasks out;
+  out.sizes.same_shape = std::move(same_shape);
+  for (const Task& t : l.program.tasks) {
+    std::unique_ptr<PreparedCall> call;
+    if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
+      const Node& n = l.program.graph.node(t.index);
+      CallSite site = call_site(l, t, bounds.high);
+      try {
+        call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
+                                          : find_library(l.program.library, n)->prepare(site);
+      } catch (const Error& e) {
+        throw e.at(n.origin);
+      }
+    }
+    out.sizes.workspace.push_back(call ? call->workspace : 0);
+    out.calls.push_back(std::move(call));
+  }
+  return out;
+}
+
+std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned> planned,
+                                 PreparedTasks tasks, SizeBounds bounds) {
+  auto exe = std::make_unique<Executable>();
+  exe->lowered = &l;
+  exe->planned = planned;
+  exe->bounds = std::move(bounds);
+  for (SizeId id : l.key) exe->key.push_back(exe->bounds.high[id]);
+  const Program& p = l.program;
+  const SizeTable& table = p.graph.sizes();
+  std::span<const std::int64_t> sizes = exe->bounds.high;
+  // A task that runs twice has one prepared call: the first step holds it, others borrow.
+  std::vector<std::int64_t> first_step(p.tasks.size(), -1);
+  for (const Step& s : planned->schedule.steps) {
+    BoundStep b;
+    b.workspace = s.workspace;
+    if (s.commit_copy) {
+      b.buffers = {s.reads[0], s.writes[0]};
+      b.widths = {static_cast<std::int64_t>(
+          bytes_of(p, sizes, planned->schedule.buffers[s.reads[0]].value))};
+      exe->steps.push_back(std::move(b));
+      continue;
+    }
+    const Task& t = p.tasks[s.task];
+    b.task = &t;
+    auto buffer_of = [&](Value root, bool write) {
+      const auto& values = write ? t.writes : t.reads;
+      const auto& buffers = write ? s.writes : s.reads;
+      auto at = std::find(values.begin(), values.end(), root) - values.begin();
+      return buffers[static_cast<std::size_t>(at)];
+    };
+    if (t.kind == Task::Kind::Kernel) {
+      b.kernel = &p.kernels[t.index];
+      b.code = l.code[t.index];
+      const Kernel& k = *b.kernel;
+      for (std::size_t i = 0; i < k.operands.size(); ++i) {
+        b.buffers.push_back(buffer_of(k.operands[i], k.spec.operands[i].write));
+        b.widths.push_back(size_of(k.spec.operands[i].dtype));
+      }
+      b.offsets = k.offsets;
+      b.parallel = sizes[k.work] >= kParallelPoints && sizes[k.points] > 1 && l.threads > 1;
+    } else if (t.kind == Task::Kind::Sizes) {
+      b.buffers = {s.writes[0]};
+      auto e = p.graph.elements(t.writes[0]);
+      b.size_inputs.emplace_back(e.begin(), e.end());
+    } else {
+      const Node& n = p.graph.node(t.index);
+      if (first_step[s.task] < 0) {
+        b.call = std::move(tasks.calls[s.task]);
+        b.parallel = b.call->parallel;
+      }
+      auto add = [&](Value v, bool write) {
+        const Place& place = p.places.at(v);
+        b.buffers.push_back(buffer_of(place.root, write));
+        b.offsets.push_back(place.layout.offset);
+        const Type& type = p.graph.type(v);
+        b.widths.push_back(size_of(type.dtype));
+        b.descs.push_back(describe_arg(type, place.layout, sizes));
+        b.layouts.emplace_back(&type, &place.layout);
+        b.runtime_sizes |= depends_on_runtime(table, type, place.layout);
+      };
+      for (std::size_t i = first_input(t); i < data_inputs(n); ++i) add(n.inputs[i], false);
+      b.input_count = static_cast<std::uint32_t>(b.buffers.size());
+      for (std::uint32_t k = 0; k < n.types.size(); ++k) add({t.index, k}, true);
+      auto add_sizes = [&](Value v) {
+        auto e = p.graph.elements(v);
+        b.size_inputs.emplace_back(e.begin(), e.end());
+      };
+      if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
+      for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
+      if (has(*n.op, kInPlace) && !t.in_place.empty()) {
+        const Buffer& out = planned->schedule.buffers[s.writes[0]];
+        const Buffer& in = planned->schedule.buffers[s.reads[0]];
+        b.in_place = out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
+                     (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
+      }
+      std::int64_t points = 0;
+      for (const ArgDesc& d : b.descs) points += product(d.shape);
+      b.parallel |= l.threads > 1 && (points >= kParallelPoints || (b.descs.size() > 2 && points >= kParallelPoints / 8));
+    }
+    first_step[s.task] = static_cast<std::int64_t>(exe->steps.size());
+    for (const auto& source : p.graph.runtime_sources()) {
+      auto it = p.places.find(source.value);
+      if (it == p.places.end()) continue;
+      if (std::find(t.writes.begin(), t.writes.end(), it->second.root) == t.writes.end()) continue;
+      if (source.extent) b.extents.push_back(source.symbol);
+      else b.elements.emplace_back(source.symbol, source.element);
+    }
+    exe->parallel |= b.parallel;
+    exe->max_operands = std::max(exe->max_operands, b.buffers.size());
+    exe->steps.push_back(std::move(b));
+  }
+  return exe;
+}
+
+void bind_arena(const Executable& exe, RunState& state) {
+  const Schedule& s = exe.planned->schedule;
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+    const Buffer& buf = s.buffers[b];
+    if (buf.where == Where::Arena)
+      state.buffers[b] = state.arena + exe.planned->plan.offsets[b];
+    else if (buf.where == Where::Constant)
+      state.buffers[b] = exe.lowered->program.graph.node(buf.index).attrs.array("value")->data;
+  }
+}
+
+}  // namespace snug

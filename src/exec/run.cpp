@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "exec/executable.h"
+#include "exec/executor.h"
+
+namespace snug {
+namespace {
+
+std::atomic<bool> interrupt_requested{false};
+
+constexpr std::size_t kMaxInts = 10 * 40;  // rank times operands and extents of a kernel
+constexpr std::size_t kMaxSizeValues = 128;
+
+void run_kernel(const BoundStep& b, const RunState& state, int threads) {
+  const Kernel& k = *b.kernel;
+  std::int64_t ints[kMaxInts];
+  SNUG_CHECK(k.ints.size() <= kMaxInts, "kernel {} has too many operands", k.spec.name);
+  for (std::size_t i = 0; i < k.ints.size(); ++i) ints[i] = state.sizes[k.ints[i]];
+  for (std::size_t i = 0; i < b.buffers.size(); ++i)
+    state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
+  std::int64_t points = state.sizes[k.points];
+  if (!b.parallel || threads <= 1) {
+    if (points > 0) b.code(state.pointers, ints, 0, points);
+    return;
+  }
+  parallel_for(points, points >= 1024 ? 256 : 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    b.code(state.pointers, ints, begin, end);
+  });
+}
+
+template <class T>
+void store_sizes(std::byte* to, const std::vector<SizeId>& ids, const std::int64_t* sizes) {
+  T* out = reinterpret_cast<T*>(to);
+  for (std::size_t i = 0; i < ids.size(); ++i) out[i] = static_cast<T>(sizes[ids[i]]);
+}
+
+void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
+  std::byte* to = state.buffers[b.buffers[0]];
+  const auto& ids = b.size_inputs[0];
+  switch (size_of(dtype)) {
+    case 1:
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        to[i] = static_cast<std::byte>(dtype == DType::Bool ? state.sizes[ids[i]] != 0 : state.sizes[ids[i]]);
+      break;
+    case 2: store_sizes<std::int16_t>(to, ids, state.sizes); break;
+    case 4: store_sizes<std::int32_t>(to, ids, state.sizes); break;
+    default: store_sizes<std::int64_t>(to, ids, state.sizes);
+  }
+}
+
+void run_library(const BoundStep& b, const PreparedCall& call, const RunState& state, std::int64_t* extents) {
+  const ArgDesc* descs = b.descs.data();
+  if (b.runtime_sizes) {
+    for (std::size_t i = 0; i < b.layouts.size(); ++i) {
+      ArgDesc& d = state.descs[i];
+      d.dtype = b.layouts[i].first->dtype;
+      d.shape.clear();
+      d.strides.clear();
+      for (SizeId id : b.layouts[i].first->dims) d.shape.push_back(state.sizes[id]);
+      for (SizeId id : b.layouts[i].second->strides) d.strides.push_back(state.sizes[id]);
+    }
+    descs = state.descs;
+  }
+  for (std::size_t i = 0; i < b.buffers.size(); ++i)
+    state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
+  std::int64_t size_values[kMaxSizeValues];
+  const std::int64_t* size_inputs[kMaxSizeValues];
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < b.size_inputs.size(); ++i) {
+    size_inputs[i] = size_values + used;
+    for (SizeId id : b.size_inputs[i]) {
+      SNUG_CHECK(used < kMaxSizeValues, "{} has too many size inputs", b.task->name);
+      size_values[used++] = state.sizes[id];
+    }
+  }
+  RunArgs args;
+  args.in = state.pointers;
+  args.out = state.pointers + b.input_count;
+  args.workspace = b.workspace >= 0 ? state.buffers[b.workspace] : nullptr;
+  args.in_desc = descs;
+  args.out_desc = descs + b.input_count;
+  args.size_values = size_inputs;
+  args.extents = extents;
+  args.in_place = b.in_place;
+  call.run(args);
+}
+
+std::int64_t read_integer(const std::byte* p, DType t, std::uint32_t element) {
+  switch (t) {
+    case DType::Bool:
+    case DType::U8: return reinterpret_cast<const std::uint8_t*>(p)[element];
+    case DType::I8: return reinterpret_cast<const std::int8_t*>(p)[element];
+    case DType::I16: return reinterpret_cast<const std::int16_t*>(p)[element];
+    case DType::U16: return reinterpret_cast<const std::uint16_t*>(p)[element];
+    case DType::I32: return reinterpret_cast<const std::int32_t*>(p)[element];
+    case DType::U32: return reinterpret_cast<const std::uint32_t*>(p)[element];
+    default: return reinterpret_cast<const std::int64_t*>(p)[element];
+  }
+}
+
+}  // namespace
+
+void request_interrupt() { interrupt_requested = true; }
+void clear_interrupt() { interrupt_requested = false; }
+
+void run_steps(const Executable& exe, RunState& state) {
+  const Schedule& s = exe.planned->schedule;
+  const Lowered& l = *exe.lowered;
+  int threads = exe.parallel && on_executor() ? l.threads : 1;
+  std::vector<BoundStep>::const_iterator step = exe.steps.begin();
+  for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
+    const BoundStep& b = *step;
+    if (state.interruptible && at < s.commit && interrupt_requested.load(std::memory_order_relaxed) &&
+        interrupt_requested.exchange(false))
+      throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
+    if (!b.task) {
+      std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
+                  static_cast<std::size_t>(b.widths[0]));
+      continue;
+    }
+    std::int64_t extents[8];
+    try {
+      switch (b.task->kind) {
+        case Task::Kind::Kernel: run_kernel(b, state, threads); break;
+        case Task::Kind::Sizes:
+          run_sizes(b, state, l.program.type(b.task->writes[0]).dtype);
+          break;
+        default: {
+          const PreparedCall* call = b.call.get();
+          for (std::uint32_t k = at; !call && k-- > 0;)
+            if (exe.steps[k].task == b.task) call = exe.steps[k].call.get();
+          run_library(b, *call, state, extents);
+        }
+      }
+    } catch (const Error& e) {
+      throw e.at(b.task->origin);
+    }
+    if (!b.extents.empty() || !b.elements.empty()) {
+      for (std::size_t i = 0; i < b.extents.size(); ++i) state.sizes[b.extents[i]] = extents[0];
+      for (auto [symbol, element] : b.elements) {
+        const Value v = b.task->writes[0];
+        state.sizes[symbol] = read_integer(state.buffers[s.steps[at].writes[0]], l.program.type(v).dtype, element);
+      }
+      const SizeTable& table = l.program.graph.sizes();
+      std::span<const std::int64_t> values(state.sizes, table.nodes().size());
+      for (SizeId id : l.runtime) state.sizes[id] = evaluate(table.node(id), values);
+    }
+    if (state.observe) state.observe(state.observer, exe, state, at);
+  }
+}
+
+}  // namespace snug

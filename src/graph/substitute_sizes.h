@@ -1,0 +1,12 @@
+#pragma once
+#include <unordered_map>
+
+#include "graph/graph.h"
+
+namespace snug {
+
+/// The same graph with size symbols replaced by other symbols or by constants (ids of its table).
+/// Requirements keep asking for the original symbols.   x.0 := 60000,  y.0 := x.0
+Graph substitute_sizes(const Graph& graph, const std::unordered_map<SizeId, SizeId>& replaced);
+
+}  // namespace snug

@@ -1,0 +1,187 @@
+#include "ops/rules.h"
+
+namespace snug::ops {
+namespace {
+
+/// Checks index arrays from input `first` on: int64, of one shape, at most as many as x has axes.
+/// Gives the type of x[i0, i1, ...].
+Type picked_type(Infer& f, std::size_t first) {
+  const Type& x = f.in(0);
+  if (f.count() <= first) f.error(Fault::Type, "needs at least one index array");
+  const std::size_t count = f.count() - first;
+  if (count > x.dims.size())
+    f.error(Fault::Index, fmt::format("{} indices for a value of {} dimensions", count, x.ndim()));
+  Type out = f.in(first);
+  for (std::size_t i = first; i < f.count(); ++i) {
+    const Type& index = f.in(i);
+    if (index.dtype != DType::I64)
+      f.error(Fault::Type, fmt::format("indices are int64, not {}", name_of(index.dtype)));
+    if (index.ndim() != out.ndim())
+      f.error(Fault::Type, "index arrays differ in their number of dimensions");
+    for (std::size_t k = 0; k < out.dims.size(); ++k) {
+      f.require_equal(out.dims[k], index.dims[k],
+                      fmt::format("index arrays differ on axis {}", k));
+      if (!f.sizes.known(out.dims[k])) out.dims[k] = index.dims[k];
+      if (!index.broadcastable(k)) out.broadcast &= static_cast<std::uint8_t>(~(1u << k));
+    }
+  }
+  out.dtype = x.dtype;
+  if (out.dims.size() + x.dims.size() - count > 8)
+    f.error(Fault::Type, "the result would have more than 8 dimensions");
+  for (std::size_t k = count; k < x.dims.size(); ++k) {
+    if (x.broadcastable(k)) out.broadcast |= static_cast<std::uint8_t>(1u << out.dims.size());
+    out.dims.push_back(x.dims[k]);
+  }
+  return out;
+}
+
+void put_rule(Infer& f) {
+  require_same_dtype(f, 0, 1);
+  Type region = picked_type(f, 2);
+  const Type& y = f.in(1);
+  if (y.ndim() != region.ndim())
+    f.error(Fault::Type, fmt::format("a value of {} dimensions for a part of {}", y.ndim(),
+                                     region.ndim()));
+  for (std::size_t k = 0; k < region.dims.size(); ++k)
+    f.require_equal(region.dims[k], y.dims[k],
+                    fmt::format("the part and the value differ on axis {}", k),
+                    "an axis stretches only if its type is broadcastable");
+  f.out(f.in(0));
+}
+
+/// `op` on x (and y) with the index arrays of g, which start at input `first`.
+Expr index_as(const GradArgs& g, const OpDef& op, Exprs inputs, std::size_t first) {
+  inputs.insert(inputs.end(), g.x.begin() + static_cast<std::ptrdiff_t>(first), g.x.end());
+  return apply(op, std::move(inputs));
+}
+
+/// Calls `visit(place in x, place in the result)`.
+template <class F>
+void visit_picked(const ReferenceArgs& r, std::size_t first, F&& visit) {
+  const Dims& x = r.x[0]->shape;
+  const std::size_t count = r.x.size() - first;
+  std::int64_t inner = 1;
+  for (std::size_t k = count; k < x.size(); ++k) inner *= x[k];
+  for (std::int64_t k = 0, n = r.x[first]->size(); k < n; ++k) {
+    std::int64_t row = 0;
+    for (std::size_t j = 0; j < count; ++j) row = row * x[j] + r.x[first + j]->i[k];
+    for (std::int64_t e = 0; e < inner; ++e) visit(row * inner + e, k * inner + e);
+  }
+}
+
+void copy_input(const ReferenceArgs& r) {
+  r.y[0].f = r.x[0]->f;
+  r.y[0].i = r.x[0]->i;
+}
+
+}  // namespace
+
+const OpDef check_index = {
+    .name = "check_index",
+    .doc = "Indices into an axis of a given size: negative ones count from the end; an error if one "
+           "is outside.",
+    .arity = 2,
+    .traits = kMayFail,
+    .size_inputs_from = 1,
+    .infer = [](Infer& f) {
+      require_discrete(f, 0);
+      f.require_ndim(1, 0);
+      f.size_element(1);
+      Type out = f.in(0);
+      out.dtype = DType::I64;
+      f.out(out);
+    },
+    .no_grad = "its arguments are integers",
+    .reference = [](const ReferenceArgs& r) {
+      const std::int64_t n = r.x[1]->i[0];
+      for (std::int64_t k = 0; k < r.x[0]->size(); ++k) {
+        std::int64_t i = r.x[0]->i[k];
+        if (i < -n || i >= n)
+          fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", i, n));
+        r.y[0].i[k] = i < 0 ? i + n : i;
+      }
+    },
+};
+
+const OpDef gather = {
+    .name = "gather",
+    .doc = "x[i0, i1, ...]: index arrays of one shape, checked before, over the first axes of x.",
+    .arity = -1,
+    .infer = [](Infer& f) { f.out(picked_type(f, 1)); },
+    .grad = [](const GradArgs& g) -> Exprs {
+      Exprs out(g.x.size());
+      out[0] = index_as(g, ops::scatter_add,
+                        {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
+      return out;
+    },
+    .reference = [](const ReferenceArgs& r) {
+      visit_picked(r, 1, [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
+    },
+};
+
+const OpDef scatter_add = {
+    .name = "scatter_add",
+    .doc = "x with y added at x[i0, i1, ...]; repeated indices add up.",
+    .arity = -1,
+    .traits = kInPlace,
+    .infer = put_rule,
+    .grad = [](const GradArgs& g) -> Exprs {
+      Exprs out(g.x.size());
+      out[0] = g.dy[0];
+      if (g.wanted[1]) out[1] = index_as(g, ops::gather, {g.dy[0]}, 2);
+      return out;
+    },
+    .reference = [](const ReferenceArgs& r) {
+      copy_input(r);
+      visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) {
+        Number a = r.y[0].at(at), b = r.x[1]->at(k);
+        store(r.y[0], at, {a.f + b.f, a.i + b.i});
+      });
+    },
+};
+
+const OpDef scatter_set = {
+    .name = "scatter_set",
+    .doc = "x with x[i0, i1, ...] replaced by y; of repeated indices the last one counts.",
+    .arity = -1,
+    .traits = kInPlace,
+    .infer = put_rule,
+    .grad = [](const GradArgs& g) -> Exprs {
+      Exprs out(g.x.size());
+      const Expr& dy = g.dy[0];
+      if (g.wanted[0])
+        out[0] = index_as(g, ops::scatter_set, {dy, snug::zeros_like(g.x[1], dy.dtype())}, 2);
+      if (g.wanted[1]) out[1] = index_as(g, ops::gather, {dy}, 2);
+      return out;
+    },
+    .reference = [](const ReferenceArgs& r) {
+      copy_input(r);
+      visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
+    },
+};
+
+const OpDef nonzero = {
+    .name = "nonzero",
+    .doc = "The places of the elements of x that are not 0, in C order: one int64 vector per axis.",
+    .outputs = -1,
+    .infer = [](Infer& f) {
+      const Type& x = f.in(0);
+      if (x.ndim() == 0) f.error(Fault::Type, "needs a value of at least one dimension");
+      SizeId count = f.runtime_size(f.sizes.product(x.dims));
+      for (std::size_t k = 0; k < x.dims.size(); ++k) f.out(Type{DType::I64, {count}});
+    },
+    .no_grad = "it gives places, which are not continuous",
+    .reference = [](const ReferenceArgs& r) {
+      const RefTensor& x = *r.x[0];
+      for (RefTensor& y : r.y) y.i.clear();
+      Counter c(x.shape);
+      for (std::int64_t k = 0, n = x.size(); k < n; ++k, c.next()) {
+        Number v = x.at(k);
+        if (x.floating() ? v.f == 0 : v.i == 0) continue;
+        for (std::size_t axis = 0; axis < r.y.size(); ++axis) r.y[axis].i.push_back(c.at[axis]);
+      }
+      for (RefTensor& y : r.y) y.shape[0] = static_cast<std::int64_t>(y.i.size());
+    },
+};
+
+}  // namespace snug::ops

@@ -1,0 +1,340 @@
+#include <algorithm>
+
+#include "ops/rules.h"
+
+/// Indexing as a chain of at most four steps, each of which can be read through and written back
+/// through: a slice, a reordering that puts the indexed axes first, a gather, and a reordering that
+/// puts the axes of the index arrays where NumPy has them.
+namespace snug {
+namespace {
+
+struct Step {
+  enum class Kind : std::uint8_t { Slice, Shuffle, Gather } kind;
+  std::vector<std::int64_t> ints;  // Slice: spec. Shuffle: pattern.
+  std::vector<Expr> exprs;         // Slice: bounds. Gather: index arrays.
+};
+
+Expr get(const Step& s, const Expr& x) {
+  std::vector<Expr> inputs{x};
+  inputs.insert(inputs.end(), s.exprs.begin(), s.exprs.end());
+  switch (s.kind) {
+    case Step::Kind::Slice: return apply(ops::slice, inputs, {{"spec", s.ints}});
+    case Step::Kind::Shuffle: return dimshuffle(x, s.ints);
+    case Step::Kind::Gather: return apply(ops::gather, inputs);
+  }
+  return {};
+}
+
+/// x with what `get` reads replaced by y, or increased by y.
+Expr put(const Step& s, const Expr& x, const Expr& y, bool increase) {
+  std::vector<Expr> inputs{x, y};
+  inputs.insert(inputs.end(), s.exprs.begin(), s.exprs.end());
+  switch (s.kind) {
+    case Step::Kind::Slice:
+      return apply(increase ? ops::slice_inc : ops::slice_set, inputs, {{"spec", s.ints}});
+    case Step::Kind::Gather: return apply(increase ? ops::scatter_add : ops::scatter_set, inputs);
+    case Step::Kind::Shuffle: {
+      std::vector<std::int64_t> inverse(static_cast<std::size_t>(x.ndim()), -1);
+      for (std::size_t i = 0; i < s.ints.size(); ++i)
+        if (s.ints[i] >= 0) inverse[static_cast<std::size_t>(s.ints[i])] = static_cast<std::int64_t>(i);
+      Expr back = dimshuffle(y, inverse);
+      return increase ? x + back : back;
+    }
+  }
+  return {};
+}
+
+Expr bound(const Expr& e) {
+  if (e.ndim() != 0 || !is_int(e.dtype()))
+    fail(Fault::Type, fmt::format("subtensor: a bound of a slice is a 0-d integer, not {}",
+                                  snug::describe(e.type())));
+  return e;
+}
+
+/// Whether constant bounds keep the only element of a broadcastable axis.
+bool keeps_the_one(const IndexItem& item) {
+  auto known = [](const Expr& e) { return !e || constant_value(e); };
+  if (!known(item.start) || !known(item.stop) || !known(item.step)) return false;
+  auto value = [](const Expr& e) { return constant_value(e)->at_int(0); };
+  std::int64_t step = item.step ? value(item.step) : 1;
+  if (step == 0) return false;
+  auto place = [&](const Expr& e) { return value(e) < 0 ? value(e) + 1 : value(e); };
+  std::int64_t start = item.start ? place(item.start) : 0;
+  std::int64_t stop = item.stop ? place(item.stop) : step > 0 ? 1 : -1;
+  return step > 0 ? start <= 0 && stop >= 1 : start >= 0 && stop <= -1;
+}
+
+struct Item {
+  enum class Kind : std::uint8_t { Range, Single, Array, Mask, NewAxis } kind;
+  IndexItem given;
+  std::size_t axis = 0;   // of x
+  bool separates = false; // an ellipsis stood here: the indices around are not neighbours
+};
+
+/// Items with the ellipsis written out and axes counted.
+std::vector<Item> expand(const Expr& x, const std::vector<IndexItem>& given) {
+  std::vector<Item> items;
+  std::size_t used = 0, ellipses = 0;
+  for (const IndexItem& g : given) {
+    if (g.kind == IndexItem::Kind::Ellipsis) ++ellipses;
+    if (g.kind == IndexItem::Kind::Range) ++used;
+    if (g.kind != IndexItem::Kind::Index) continue;
+    if (!g.index) fail(Fault::Type, "subtensor: an index is an empty expression");
+    if (is_float(g.index.dtype()))
+      fail(Fault::Type,
+           fmt::format("subtensor: an index is an integer or a mask of bools, not {}",
+                       snug::describe(g.index.type())),
+           "cast it to int64");
+    if (g.index.dtype() == DType::Bool && g.index.ndim() == 0)
+      fail(Fault::Type, "subtensor: a mask has at least one dimension");
+    used += g.index.dtype() == DType::Bool ? static_cast<std::size_t>(g.index.ndim()) : 1;
+  }
+  const std::size_t ndim = static_cast<std::size_t>(x.ndim());
+  if (ellipses > 1) fail(Fault::Index, "subtensor: an index has at most one ellipsis");
+  if (used > ndim)
+    fail(Fault::Index, fmt::format("subtensor: {} indices for a value of {} dimensions", used, ndim));
+  std::size_t axis = 0;
+  bool separates = false;
+  auto push = [&](Item item, std::size_t width) {
+    item.axis = axis;
+    item.separates = separates;
+    separates = false;
+    axis += width;
+    items.push_back(std::move(item));
+  };
+  for (const IndexItem& g : given) {
+    switch (g.kind) {
+      case IndexItem::Kind::Range: push({Item::Kind::Range, g}, 1); break;
+      case IndexItem::Kind::NewAxis: push({Item::Kind::NewAxis, g}, 0); break;
+      case IndexItem::Kind::Ellipsis:
+        for (std::size_t k = used; k < ndim; ++k) push({Item::Kind::Range, {}}, 1);
+        separates = true;
+        break;
+      case IndexItem::Kind::Index:
+        if (g.index.dtype() == DType::Bool)
+          push({Item::Kind::Mask, g}, static_cast<std::size_t>(g.index.ndim()));
+        else
+          push({g.index.ndim() == 0 ? Item::Kind::Single : Item::Kind::Array, g}, 1);
+        break;
+    }
+  }
+  while (axis < ndim) push({Item::Kind::Range, {}}, 1);
+  return items;
+}
+
+/// Index arrays stretched to one shape.
+void align(std::vector<Expr>& indices) {
+  int ndim = 0;
+  for (const Expr& i : indices) ndim = std::max(ndim, i.ndim());
+  std::uint8_t common = 0xff;
+  for (Expr& i : indices) {
+    std::vector<std::int64_t> pattern(static_cast<std::size_t>(ndim - i.ndim()), -1);
+    for (int k = 0; k < i.ndim(); ++k) pattern.push_back(k);
+    i = dimshuffle(i, pattern);
+    common &= i.type().broadcast;
+  }
+  bool same = true;
+  for (const Expr& i : indices) same = same && i.type().broadcast == common;
+  if (same) return;
+  Expr all = indices[0];  // only its sizes are used
+  for (std::size_t k = 1; k < indices.size(); ++k) all = all + indices[k];
+  for (Expr& i : indices)
+    if (i.type().broadcast != common)
+      i = apply(ops::broadcast_to, {i, shape(all)}, {{"broadcast", std::int64_t{common}}});
+}
+
+/// The steps of x[given].
+std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
+  std::vector<Item> items = expand(x, given);
+  bool advanced = false;
+  for (const Item& i : items)
+    advanced |= i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask;
+  std::vector<Step> steps;
+  Expr value = x;
+  auto add = [&](Step step) {
+    value = get(step, value);
+    steps.push_back(std::move(step));
+  };
+
+  // Ranges and, without index arrays, single indices.
+  Step slice{Step::Kind::Slice, {}, {}};
+  std::size_t needed = 0;
+  for (const Item& i : items) {
+    if (i.kind == Item::Kind::NewAxis) continue;
+    std::vector<std::int64_t> spec(4, 0);
+    if (i.kind == Item::Kind::Single && !advanced) {
+      spec = {1, 1, 0, 0};
+      slice.exprs.push_back(bound(i.given.index));
+    } else if (i.kind == Item::Kind::Range) {
+      IndexItem range = i.given;
+      if (x.type().broadcastable(i.axis) && keeps_the_one(range)) range.start = range.stop = Expr();
+      const Expr* parts[] = {&range.start, &range.stop, &range.step};
+      for (std::size_t k = 0; k < 3; ++k)
+        if (*parts[k]) {
+          spec[k + 1] = 1;
+          slice.exprs.push_back(bound(*parts[k]));
+        }
+    }
+    std::size_t width =
+        i.kind == Item::Kind::Mask ? static_cast<std::size_t>(i.given.index.ndim()) : 1;
+    bool whole = spec == std::vector<std::int64_t>(4, 0);
+    for (std::size_t k = 0; k < width; ++k)
+      slice.ints.insert(slice.ints.end(), spec.begin(), spec.end());
+    if (!whole) needed = slice.ints.size();
+  }
+  slice.ints.resize(needed);
+  if (needed) add(slice);
+
+  // New axes; with index arrays also their axes first.
+  std::vector<std::int64_t> front, pattern;
+  std::size_t place = 0;         // how many other axes stand before the first index
+  bool neighbours = true, open = false, closed = false;
+  std::int64_t axis = 0;         // of `value`
+  std::vector<Expr> indices;
+  for (const Item& i : items) {
+    bool is_index = i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask ||
+                    (advanced && i.kind == Item::Kind::Single);
+    if (i.separates && open) closed = true;
+    if (is_index) {
+      if (!open) place = pattern.size();
+      if (closed) neighbours = false;
+      open = true;
+      if (i.kind == Item::Kind::Mask) {
+        const Expr& mask = i.given.index;
+        // The mask has the sizes of the axes it stands for.
+        std::vector<Expr> sizes;
+        for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));
+        Expr fitted = apply(ops::broadcast_to, {mask, make_vector(sizes)},
+                            {{"broadcast", std::int64_t{0}}});
+        for (Expr& n : nonzero(fitted)) {
+          indices.push_back(n);
+          front.push_back(axis++);
+        }
+      } else {
+        indices.push_back(apply(ops::check_index, {i.given.index, shape_i(value, axis)}));
+        front.push_back(axis++);
+      }
+      continue;
+    }
+    if (open) closed = true;
+    if (i.kind == Item::Kind::NewAxis)
+      pattern.push_back(-1);
+    else if (!(i.kind == Item::Kind::Single && !advanced))
+      pattern.push_back(axis++);
+  }
+  const std::size_t others = pattern.size();
+  std::vector<std::int64_t> order = front;
+  order.insert(order.end(), pattern.begin(), pattern.end());
+  bool same = order.size() == static_cast<std::size_t>(value.ndim());
+  for (std::size_t k = 0; same && k < order.size(); ++k)
+    same = order[k] == static_cast<std::int64_t>(k);
+  if (!same) add({Step::Kind::Shuffle, order, {}});
+  if (!advanced) return steps;
+
+  align(indices);
+  const std::size_t width = static_cast<std::size_t>(indices[0].ndim());
+  add({Step::Kind::Gather, {}, indices});
+  if (neighbours && place > 0) {
+    std::vector<std::int64_t> back;
+    for (std::size_t k = 0; k < place; ++k) back.push_back(static_cast<std::int64_t>(width + k));
+    for (std::size_t k = 0; k < width; ++k) back.push_back(static_cast<std::int64_t>(k));
+    for (std::size_t k = place; k < others; ++k)
+      back.push_back(static_cast<std::int64_t>(width + k));
+    add({Step::Kind::Shuffle, back, {}});
+  }
+  return steps;
+}
+
+/// y in the shape and type of the part it replaces.
+Expr fitted(const char* what, const Expr& y, const Expr& region) {
+  Expr v = y;
+  if (v.ndim() > region.ndim())
+    fail(Fault::Type, fmt::format("{}: a value of {} dimensions for a part of {}", what, v.ndim(),
+                                  region.ndim()));
+  bool stretch = v.ndim() < region.ndim() ||
+                 (v.type().broadcast & ~unsigned{region.type().broadcast}) != 0;
+  if (stretch)
+    v = apply(ops::broadcast_to, {v, shape(region)},
+              {{"broadcast", std::int64_t{region.type().broadcast}}});
+  return rebroadcast(v, region.type().broadcast);
+}
+
+Expr written(const char* what, const Expr& x, const std::vector<IndexItem>& items, const Expr& y,
+             bool increase) {
+  if (upcast(x.dtype(), y.dtype()) != x.dtype())
+    fail(Fault::Type,
+         fmt::format("{}: a part of a {} value cannot take {}", what, name_of(x.dtype()),
+                     name_of(y.dtype())),
+         "cast one of them");
+  std::vector<Step> steps = chain(x, items);
+  std::vector<Expr> values{x};
+  for (const Step& s : steps) values.push_back(get(s, values.back()));
+  Expr v = fitted(what, cast(y, x.dtype()), values.back());
+  // The last step that leaves elements out does the addition; those after it only reorder.
+  std::size_t adds = 0;
+  for (std::size_t k = 0; k < steps.size(); ++k)
+    if (steps[k].kind != Step::Kind::Shuffle) adds = k;
+  if (steps.empty()) return increase ? x + v : v;
+  for (std::size_t k = steps.size(); k-- > 0;)
+    v = put(steps[k], values[k], v, increase && k == adds);
+  return v;
+}
+
+}  // namespace
+
+IndexItem IndexItem::range(Expr start, Expr stop, Expr step) {
+  IndexItem item;
+  item.start = std::move(start);
+  item.stop = std::move(stop);
+  item.step = std::move(step);
+  return item;
+}
+IndexItem IndexItem::newaxis() {
+  IndexItem item;
+  item.kind = Kind::NewAxis;
+  return item;
+}
+IndexItem IndexItem::ellipsis() {
+  IndexItem item;
+  item.kind = Kind::Ellipsis;
+  return item;
+}
+
+Expr subtensor(const Arg& x, const std::vector<IndexItem>& items) {
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
+                    x.where.function_name());
+  Expr value = x.expr;
+  for (const Step& s : chain(x.expr, items)) value = get(s, value);
+  return value;
+}
+
+Expr set_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
+                    x.where.function_name());
+  return written("set_subtensor", x.expr, items, y.expr, false);
+}
+
+Expr inc_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
+                    x.where.function_name());
+  return written("inc_subtensor", x.expr, items, y.expr, true);
+}
+
+Expr slice_axis(const Arg& x, std::int64_t axis, const Expr& start, const Expr& stop,
+                const Expr& step) {
+  if (axis < 0) axis += x.expr.ndim();
+  if (axis < 0 || axis >= x.expr.ndim())
+    fail(Fault::Value, fmt::format("slice_axis: axis {} of a value of {} dimensions", axis,
+                                   x.expr.ndim()));
+  std::vector<IndexItem> items(static_cast<std::size_t>(axis));
+  items.push_back(IndexItem::range(start, stop, step));
+  return subtensor(x, items);
+}
+
+std::vector<Expr> nonzero(const Arg& x) {
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
+                    x.where.function_name());
+  return apply_all(ops::nonzero, {x.expr});
+}
+
+}  // namespace snug

@@ -1,0 +1,374 @@
+#include <algorithm>
+
+#include "ops/rules.h"
+
+namespace snug::ops {
+namespace {
+
+// ---- dimshuffle ----
+
+void dimshuffle_rule(Infer& f) {
+  const Type& x = f.in(0);
+  Type out;
+  out.dtype = x.dtype;
+  std::vector<bool> used(x.dims.size(), false);
+  for (std::int64_t axis : f.attrs.ints("pattern")) {
+    bool stretches = axis < 0;
+    if (axis >= x.ndim())
+      f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, x.ndim()));
+    if (axis >= 0) {
+      std::size_t a = static_cast<std::size_t>(axis);
+      if (used[a]) f.error(Fault::Value, fmt::format("axis {} is used twice", axis));
+      used[a] = true;
+      stretches = x.broadcastable(a);
+    }
+    if (stretches) out.broadcast |= static_cast<std::uint8_t>(1u << out.dims.size());
+    out.dims.push_back(axis < 0 ? f.sizes.one() : x.dims[static_cast<std::size_t>(axis)]);
+  }
+  for (std::size_t a = 0; a < used.size(); ++a)
+    if (!used[a] && !x.broadcastable(a))
+      f.error(Fault::Type, fmt::format("axis {} is dropped but is not broadcastable", a),
+              fmt::format("an axis of size 1 can be dropped after addbroadcast(x, {}), or index it",
+                          a));
+  std::vector<SizeId> elements;
+  if (out.ndim() <= 1) elements.assign(f.elements(0).begin(), f.elements(0).end());
+  f.out(out, std::move(elements));
+}
+
+Exprs dimshuffle_grad(const GradArgs& g) {
+  const auto& pattern = g.attrs.ints("pattern");
+  std::vector<std::int64_t> inverse(static_cast<std::size_t>(g.x[0].ndim()), -1);
+  for (std::size_t i = 0; i < pattern.size(); ++i)
+    if (pattern[i] >= 0)
+      inverse[static_cast<std::size_t>(pattern[i])] = static_cast<std::int64_t>(i);
+  return {snug::dimshuffle(g.dy[0], inverse)};
+}
+
+bool dimshuffle_view(const ViewArgs& v, Layout& out) {
+  out.offset = v.layout.offset;
+  out.strides.clear();
+  for (std::int64_t axis : v.attrs.ints("pattern"))
+    out.strides.push_back(axis < 0 ? v.sizes.zero()
+                                   : v.layout.strides[static_cast<std::size_t>(axis)]);
+  return true;
+}
+
+void dimshuffle_reference(const ReferenceArgs& r) {
+  const auto& pattern = r.attrs.ints("pattern");
+  const RefTensor& x = *r.x[0];
+  Counter c(r.y[0].shape);
+  for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k, c.next()) {
+    Dims at(x.shape.size(), 0);
+    for (std::size_t i = 0; i < pattern.size(); ++i)
+      if (pattern[i] >= 0) at[static_cast<std::size_t>(pattern[i])] = c.at[i];
+    r.y[0].set(k, x.at(flat(x.shape, at)));
+  }
+}
+
+// ---- broadcast_to ----
+
+void broadcast_to_rule(Infer& f) {
+  const Type& x = f.in(0);
+  Type out = type_from_shape(f, 1, x.dtype);
+  if (out.ndim() < x.ndim())
+    f.error(Fault::Shape,
+            fmt::format("{} dimensions do not fit into {}", x.ndim(), out.ndim()));
+  std::size_t lead = out.dims.size() - x.dims.size();
+  for (std::size_t i = 0; i < x.dims.size(); ++i) {
+    if (x.broadcastable(i)) continue;
+    std::size_t k = lead + i;
+    f.require_equal(x.dims[i], out.dims[k], fmt::format("sizes differ on axis {}", k),
+                    "an axis stretches only if its type is broadcastable");
+    if (!f.attrs.has("broadcast")) out.broadcast &= static_cast<std::uint8_t>(~(1u << k));
+    if (!f.sizes.known(out.dims[k])) out.dims[k] = x.dims[i];
+  }
+  std::vector<SizeId> elements;
+  if (out.ndim() <= 1 && !f.elements(0).empty()) {
+    auto n = out.ndim() == 0 ? 1 : f.sizes.known(out.dims[0]).value_or(-1);
+    if (n >= 0 && n <= 64 && f.elements(0).size() == 1)
+      elements.assign(static_cast<std::size_t>(n), f.elements(0)[0]);
+    else if (static_cast<std::int64_t>(f.elements(0).size()) == n)
+      elements.assign(f.elements(0).begin(), f.elements(0).end());
+  }
+  f.out(out, std::move(elements));
+}
+
+Exprs broadcast_to_grad(const GradArgs& g) {
+  const Expr &x = g.x[0], &dy = g.dy[0];
+  std::vector<std::int64_t> axes;
+  for (std::int64_t i = 0; i < dy.ndim() - x.ndim(); ++i) axes.push_back(i);
+  Expr dx = axes.empty() ? dy : snug::sum(dy, axes);
+  return {unbroadcast(dx, x), Expr()};
+}
+
+bool broadcast_to_view(const ViewArgs& v, Layout& out) {
+  out.offset = v.layout.offset;
+  out.strides.clear();
+  std::size_t lead = v.out.dims.size() - v.in.dims.size();
+  for (std::size_t k = 0; k < v.out.dims.size(); ++k)
+    out.strides.push_back(k < lead || v.in.broadcastable(k - lead) ? v.sizes.zero()
+                                                                   : v.layout.strides[k - lead]);
+  return true;
+}
+
+void broadcast_to_reference(const ReferenceArgs& r) {
+  const RefTensor& x = *r.x[0];
+  std::size_t lead = r.y[0].shape.size() - x.shape.size();
+  Counter c(r.y[0].shape);
+  for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k, c.next()) {
+    Dims at;
+    for (std::size_t i = 0; i < x.shape.size(); ++i)
+      at.push_back(x.shape[i] == 1 ? 0 : c.at[lead + i]);
+    r.y[0].set(k, x.at(flat(x.shape, at)));
+  }
+}
+
+// ---- reshape ----
+
+/// Drops the factors that both products have, so that (n, 3, 4) -> (n, -1) gives 12 and not
+/// n*12 // n.
+void cancel(std::vector<SizeId>& a, std::vector<SizeId>& b) {
+  for (std::size_t i = 0; i < a.size();) {
+    auto it = std::find(b.begin(), b.end(), a[i]);
+    if (it == b.end()) {
+      ++i;
+      continue;
+    }
+    b.erase(it);
+    a.erase(a.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::string shape_text(const SizeTable& sizes, std::span<const SizeId> dims) {
+  Dims d;
+  for (SizeId id : dims) d.push_back(sizes.known(id).value_or(-1));
+  return describe_shape(d);
+}
+
+void reshape_rule(Infer& f) {
+  SizeTable& t = f.sizes;
+  const Type& x = f.in(0);
+  f.require_ndim(1, 1);
+  require_discrete(f, 1);
+  const std::size_t ndim = static_cast<std::size_t>(f.attrs.integer("ndim"));
+  f.require_equal(f.in(1).dims[0], t.constant(static_cast<std::int64_t>(ndim)),
+                  "the shape vector has another length than ndim");
+  Type out;
+  out.dtype = x.dtype;
+  std::optional<std::size_t> open;
+  std::vector<SizeId> factors;
+  for (std::size_t k = 0; k < ndim; ++k) {
+    SizeId d = f.size_element(1, k);
+    if (t.is(d, -1)) {
+      if (open) f.error(Fault::Shape, "only one size can be -1");
+      open = k;
+    } else {
+      if (!nonnegative(t, d))
+        f.require_at_most(t.zero(), d, fmt::format("the size of axis {} is negative", k));
+      factors.push_back(d);
+    }
+    out.dims.push_back(d);
+  }
+  const SizeId total = t.product(x.dims);
+  std::vector<SizeId> left(x.dims.begin(), x.dims.end()), right = factors;
+  cancel(left, right);
+  auto text = [&] {
+    return fmt::format("{} has {} elements, the new shape {}", shape_text(t, x.dims),
+                       t.known(total) ? std::to_string(*t.known(total)) : "?",
+                       shape_text(t, out.dims));
+  };
+  const std::size_t before = f.requirements.size();
+  if (open) {
+    SizeId rest = t.product(left), divisor = t.product(right);
+    out.dims[*open] = t.floor_div(rest, divisor);
+    if (!t.is(divisor, 1))
+      f.require_equal(t.mul(out.dims[*open], divisor), rest,
+                      t.known(rest) && t.known(divisor)
+                          ? fmt::format("{} needs a multiple of {}", text(), *t.known(divisor))
+                          : "the number of elements is no multiple of the given sizes");
+  } else {
+    SizeId wanted = t.product(factors);
+    if (t.product(left) != t.product(right))
+      f.require_equal(total, wanted, t.known(total) && t.known(wanted)
+                                         ? fmt::format("{} has {}", text(), *t.known(wanted))
+                                         : "the new shape has another number of elements");
+  }
+  if (f.requirements.size() > before) f.requirements.back().shapes.push_back(out.dims);
+  if (f.attrs.has("broadcast")) {
+    out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
+    for (std::size_t k = 0; k < ndim; ++k)
+      if (out.broadcastable(k)) {
+        f.require_equal(out.dims[k], t.one(),
+                        fmt::format("axis {} is broadcastable, so its size must be 1", k));
+        out.dims[k] = t.one();
+      }
+  } else {
+    for (std::size_t k = 0; k < ndim; ++k)
+      if (t.is(out.dims[k], 1)) out.broadcast |= static_cast<std::uint8_t>(1u << k);
+  }
+  std::vector<SizeId> elements;
+  if (ndim <= 1) elements.assign(f.elements(0).begin(), f.elements(0).end());
+  f.out(out, std::move(elements));
+}
+
+bool reshape_view(const ViewArgs& v, Layout& out) {
+  SizeTable& t = v.sizes;
+  // Axes of size 1 come and go in any layout.
+  std::vector<std::size_t> from, to;
+  for (std::size_t i = 0; i < v.in.dims.size(); ++i)
+    if (!t.is(v.in.dims[i], 1)) from.push_back(i);
+  for (std::size_t i = 0; i < v.out.dims.size(); ++i)
+    if (!t.is(v.out.dims[i], 1)) to.push_back(i);
+  bool same = from.size() == to.size();
+  for (std::size_t i = 0; same && i < from.size(); ++i)
+    same = v.in.dims[from[i]] == v.out.dims[to[i]];
+  if (same) {
+    out.offset = v.layout.offset;
+    out.strides = SizeDims(v.out.dims.size(), t.zero());
+    for (std::size_t i = 0; i < to.size(); ++i) out.strides[to[i]] = v.layout.strides[from[i]];
+    return true;
+  }
+  if (!is_contiguous(t, v.in.dims, v.layout)) return false;
+  out = contiguous_layout(t, v.out.dims);
+  out.offset = v.layout.offset;
+  return true;
+}
+
+void copy_reference(const ReferenceArgs& r) {
+  for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k) r.y[0].set(k, r.x[0]->at(k));
+}
+
+// ---- concatenate ----
+
+void concatenate_rule(Infer& f) {
+  if (f.count() == 0) f.error(Fault::Value, "needs at least one argument");
+  Type out = f.in(0);
+  const std::int64_t given = f.attrs.integer("axis");
+  if (given < 0 || given >= out.ndim())
+    f.error(Fault::Value, fmt::format("axis {} of values of {} dimensions", given, out.ndim()));
+  const std::size_t axis = static_cast<std::size_t>(given);
+  std::vector<SizeId> elements(f.elements(0).begin(), f.elements(0).end());
+  bool known = !elements.empty() || f.sizes.is(out.dims[axis], 0);
+  for (std::size_t i = 1; i < f.count(); ++i) {
+    const Type& x = f.in(i);
+    if (x.ndim() != out.ndim())
+      f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()));
+    require_same_dtype(f, 0, i);
+    for (std::size_t k = 0; k < out.dims.size(); ++k) {
+      if (k == axis) {
+        out.dims[k] = f.sizes.add(out.dims[k], x.dims[k]);
+        continue;
+      }
+      f.require_equal(out.dims[k], x.dims[k], fmt::format("sizes differ on axis {}", k));
+      if (!f.sizes.known(out.dims[k])) out.dims[k] = x.dims[k];
+      if (x.broadcastable(k)) out.broadcast |= static_cast<std::uint8_t>(1u << k);
+    }
+    known = known && (!f.elements(i).empty() || f.sizes.is(x.dims[axis], 0));
+    elements.insert(elements.end(), f.elements(i).begin(), f.elements(i).end());
+  }
+  for (std::size_t k = 0; k < out.dims.size(); ++k)
+    if (out.broadcastable(k) && k != axis) out.dims[k] = f.sizes.one();
+  if (f.count() > 1) out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));
+  if (!known || out.ndim() != 1) elements.clear();
+  f.out(out, std::move(elements));
+}
+
+Exprs concatenate_grad(const GradArgs& g) {
+  const std::int64_t axis = g.attrs.integer("axis");
+  Exprs out(g.x.size());
+  Expr at = snug::constant(Array::scalar<std::int64_t>(0));
+  for (std::size_t i = 0; i < g.x.size(); ++i) {
+    Expr end = at + snug::shape_i(g.x[i], axis);
+    if (g.wanted[i])
+      out[i] = snug::rebroadcast(snug::slice_axis(g.dy[0], axis, i ? at : Expr(), end),
+                                 g.x[i].type().broadcast);
+    at = end;
+  }
+  return out;
+}
+
+void concatenate_reference(const ReferenceArgs& r) {
+  const std::size_t axis = static_cast<std::size_t>(r.attrs.integer("axis"));
+  std::int64_t offset = 0;
+  for (const RefTensor* x : r.x) {
+    Counter c(x->shape);
+    for (std::int64_t k = 0, n = x->size(); k < n; ++k, c.next()) {
+      Dims at = c.at;
+      at[axis] += offset;
+      r.y[0].set(flat(r.y[0].shape, at), x->at(k));
+    }
+    offset += x->shape[axis];
+  }
+}
+
+}  // namespace
+
+const OpDef dimshuffle = {
+    .name = "dimshuffle",
+    .doc = "Reorders axes, adds broadcastable ones (-1) and drops broadcastable ones.",
+    .traits = kView,
+    .infer = dimshuffle_rule,
+    .grad = dimshuffle_grad,
+    .view = dimshuffle_view,
+    .reference = dimshuffle_reference,
+};
+
+const OpDef broadcast_to = {
+    .name = "broadcast_to",
+    .doc = "x stretched to a shape; axes are aligned at the last one.",
+    .arity = 2,
+    .traits = kView,
+    .size_inputs_from = 1,
+    .infer = broadcast_to_rule,
+    .grad = broadcast_to_grad,
+    .view = broadcast_to_view,
+    .reference = broadcast_to_reference,
+};
+
+const OpDef reshape = {
+    .name = "reshape",
+    .doc = "The elements of x, in C order, in another shape; one size may be -1.",
+    .arity = 2,
+    .traits = kView,
+    .size_inputs_from = 1,
+    .infer = reshape_rule,
+    .grad = [](const GradArgs& g) -> Exprs { return {reshape_like(g.dy[0], g.x[0]), Expr()}; },
+    .view = reshape_view,
+    .reference = copy_reference,
+};
+
+const OpDef rebroadcast = {
+    .name = "rebroadcast",
+    .doc = "x with other broadcastable axes; those must have size 1.",
+    .traits = kView,
+    .infer = [](Infer& f) {
+      Type out = f.in(0);
+      out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
+      for (std::size_t k = 0; k < out.dims.size(); ++k)
+        if (out.broadcastable(k)) {
+          f.require_equal(out.dims[k], f.sizes.one(),
+                          fmt::format("axis {} must have size 1 to be broadcastable", k));
+          out.dims[k] = f.sizes.one();
+        }
+      f.out(out, {f.elements(0).begin(), f.elements(0).end()});
+    },
+    .grad = [](const GradArgs& g) -> Exprs {
+      return {snug::rebroadcast(g.dy[0], g.x[0].type().broadcast)};
+    },
+    .view = [](const ViewArgs& v, Layout& out) {
+      out = v.layout;
+      return true;
+    },
+    .reference = copy_reference,
+};
+
+const OpDef concatenate = {
+    .name = "concatenate",
+    .doc = "Values joined along an axis.",
+    .arity = -1,
+    .infer = concatenate_rule,
+    .grad = concatenate_grad,
+    .reference = concatenate_reference,
+};
+
+}  // namespace snug::ops

@@ -1,0 +1,349 @@
+#include "place/place.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "backend/reference/evaluate_sizes.h"
+
+namespace snug {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+std::string time_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+bool decides_sizes_only(const Node& node, std::size_t input) {
+  return node.op->size_inputs_from >= 0 &&
+         input >= static_cast<std::size_t>(node.op->size_inputs_from);
+}
+
+/// The problem as numbers: what each node costs on each device, what it costs to move each value,
+/// who uses what. Then a search over placements.
+class Placer {
+ public:
+  Placer(const Graph& graph, const std::vector<DeviceInfo>& devices, const PlaceHints& hints)
+      : graph_(graph), devices_(devices), n_(graph.nodes().size()) {
+    sizes_ = evaluate_sizes(graph.sizes(), [&](const Symbol& s, SizeId id,
+                                               std::span<const std::int64_t> done) {
+      return guess(s, id, done, hints);
+    });
+    measure();
+  }
+
+  void solve() {
+    // Chains pay only as a whole: begin with everything on each device in turn, and improve.
+    double best = kNever;
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      std::vector<DeviceId> at(n_, 0);
+      for (std::uint32_t id = 0; id < n_; ++id)
+        if (allowed(id, d)) at[id] = static_cast<DeviceId>(d);
+      improve(at);
+      double cost = total(at);
+      if (cost < best) {
+        best = cost;
+        at_ = std::move(at);
+      }
+    }
+    seconds_ = best;
+  }
+
+  Graph build(PlaceTrace& trace) {
+    std::vector<std::vector<Value>> map;
+    Builder b(graph_, map);
+    std::unordered_map<std::string, std::uint32_t> interned;
+    auto note = [&](std::uint32_t node, std::string text) {
+      auto [it, fresh] = interned.try_emplace(text, trace.reasons.size());
+      if (fresh) trace.reasons.push_back(std::move(text));
+      if (trace.reason_of.size() <= node) trace.reason_of.resize(node + 1, 0);
+      trace.reason_of[node] = it->second;
+    };
+    auto moved = [&](Value v, DeviceId from, DeviceId to) {
+      if (from == to) return v;
+      Value t = b.add(transfer_op, {v}, Attrs{{"device", static_cast<std::int64_t>(to)}});
+      if (t.node >= trace.reason_of.size() || trace.reason_of[t.node] == 0) {
+        b.set_device(t.node, to);
+        note(t.node, fmt::format("brings a value from {} to {}", devices_[from].name,
+                                 devices_[to].name));
+      }
+      return t;
+    };
+    trace.reasons.clear();
+    trace.reason_of.clear();
+    note(0, "");  // nodes without a decision
+    for (std::uint32_t id = 0; id < n_; ++id) {
+      const Node& node = graph_.node(id);
+      OriginOverride origin(node.origin);
+      if (map[id].empty()) {
+        std::vector<Value> inputs;
+        for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+          Value v = node.inputs[k];
+          Value here = map[v.node][v.output];
+          inputs.push_back(decides_sizes_only(node, k) ? here : moved(here, at_[v.node], at_[id]));
+        }
+        Value v = b.keep(graph_, id, std::move(inputs));
+        for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
+      }
+      b.set_device(map[id][0].node, at_[id]);
+      note(map[id][0].node, reason(id));
+      for (const Graph::RuntimeSource& s : graph_.runtime_sources())
+        if (s.value.node == id)
+          b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
+    }
+    std::vector<Value> outputs;
+    for (Value v : graph_.outputs()) outputs.push_back(moved(map[v.node][v.output], at_[v.node], 0));
+    std::vector<Update> updates;
+    for (const Update& u : graph_.updates()) {
+      DeviceId home = at_[graph_.inputs()[u.input].value.node];
+      updates.push_back(
+          {u.input, moved(map[u.value.node][u.value.output], at_[u.value.node], home)});
+    }
+    trace.reason_of.resize(b.size(), 0);
+    Graph placed = std::move(b).finish(std::move(outputs), std::move(updates));
+    SNUG_CHECK(placed.nodes().size() == trace.reason_of.size(),
+               "place: {} nodes came out of {}", placed.nodes().size(), trace.reason_of.size());
+    for (const Node& node : placed.nodes()) trace.transfers += node.op == &transfer_op;
+    trace.seconds = seconds_;
+    return placed;
+  }
+
+ private:
+  static constexpr std::uint32_t kHost = 0xffffffff, kNobody = 0xfffffffe;  // in place of a user
+
+  std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done,
+                     const PlaceHints& hints) const {
+    if (s.kind == Symbol::Kind::Dim) {
+      if (s.input < hints.shapes.size() && s.index < hints.shapes[s.input].size() &&
+          hints.shapes[s.input][s.index] >= 0)
+        return hints.shapes[s.input][s.index];
+      if (const auto& shared = graph_.inputs()[s.input].shared) return shared->shape()[s.index];
+    }
+    if (s.kind == Symbol::Kind::Runtime && s.high < id) return done[s.high];
+    return s.kind == Symbol::Kind::Element ? 0 : hints.unknown;
+  }
+
+  void measure() {
+    std::size_t count = devices_.size();
+    work_.assign(n_ * count, 0.0);
+    bytes_.assign(n_, 0.0);
+    users_.assign(n_, {});
+    kind_.assign(n_, Kind::Free);
+    for (std::uint32_t id = 0; id < n_; ++id) {
+      const Node& node = graph_.node(id);
+      std::vector<Dims> in, out;
+      std::vector<DType> dtypes;
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        Value v = node.inputs[k];
+        in.push_back(eval_dims(graph_.type(v).dims, sizes_));
+        dtypes.push_back(graph_.type(v).dtype);
+        if (!decides_sizes_only(node, k)) users_[v.node].push_back(id);
+      }
+      for (const Type& type : node.types) {
+        out.push_back(eval_dims(type.dims, sizes_));
+        bytes_[id] += static_cast<double>(product(out.back()) * size_of(type.dtype));
+      }
+      classify(id, node);
+      for (std::size_t d = 0; d < count; ++d)
+        work_[id * count + d] = !allowed(id, d) ? kNever
+                                : kind_[id] == Kind::Free
+                                    ? predict_seconds(devices_[d], node, in, out, dtypes)
+                                    : 0;
+    }
+    for (Value v : graph_.outputs()) users_[v.node].push_back(kHost);
+    for (const Update& u : graph_.updates())
+      users_[u.value.node].push_back(graph_.inputs()[u.input].value.node);
+    for (auto& u : users_) {
+      std::sort(u.begin(), u.end());
+      u.erase(std::unique(u.begin(), u.end()), u.end());
+    }
+  }
+
+  enum class Kind : std::uint8_t { Free, Argument, Size };
+  void classify(std::uint32_t id, const Node& node) {
+    if (id < graph_.inputs().size()) {
+      if (!graph_.inputs()[id].shared) kind_[id] = Kind::Argument;
+    } else if (!graph_.elements({id, 0}).empty() && !has(*node.op, kLeaf)) {
+      kind_[id] = Kind::Size;
+    }
+  }
+
+  bool allowed(std::uint32_t id, std::size_t d) const {
+    if (kind_[id] != Kind::Free) return d == 0;
+    const std::vector<std::string>& cannot = devices_[d].cannot;
+    if (std::find(cannot.begin(), cannot.end(), graph_.node(id).op->name) != cannot.end())
+      return false;
+    return d == 0 || devices_[d].memory_bytes == 0 ||
+           bytes_[id] <= static_cast<double>(devices_[d].memory_bytes);
+  }
+
+  double move_seconds(std::uint32_t node, DeviceId from, DeviceId to) const {
+    if (from == to) return 0;
+    double seconds = 0;
+    for (DeviceId d : {from, to})  // through the host, where it lies on the way for nothing
+      if (d != 0)
+        seconds += devices_[d].transfer_latency + bytes_[node] / devices_[d].transfer_bandwidth;
+    return seconds;
+  }
+  DeviceId place_of(std::uint32_t user, const std::vector<DeviceId>& at) const {
+    return user == kHost ? DeviceId{0} : at[user];
+  }
+
+  /// What it costs to have `node`'s value wherever it is used, if it is made on `from`; `leave_out`
+  /// is not counted as a user.
+  double spread(std::uint32_t node, DeviceId from, const std::vector<DeviceId>& at,
+                std::uint32_t leave_out) const {
+    double seconds = 0;
+    std::uint64_t seen = std::uint64_t{1} << from;
+    for (std::uint32_t user : users_[node]) {
+      if (user == leave_out) continue;
+      DeviceId d = place_of(user, at);
+      if (seen >> d & 1) continue;
+      seen |= std::uint64_t{1} << d;
+      seconds += move_seconds(node, from, d);
+    }
+    return seconds;
+  }
+
+  /// Transfers that `id` on `d` needs: of its operands, as far as nobody else needs them there, and
+  /// of its value.
+  double transfers(std::uint32_t id, DeviceId d, const std::vector<DeviceId>& at) const {
+    double seconds = spread(id, d, at, id);
+    const Node& node = graph_.node(id);
+    std::vector<std::uint32_t> seen;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      std::uint32_t from = node.inputs[k].node;
+      if (decides_sizes_only(node, k) || at[from] == d) continue;
+      if (std::find(seen.begin(), seen.end(), from) != seen.end()) continue;
+      seen.push_back(from);
+      bool there = false;
+      for (std::uint32_t user : users_[from]) there |= user != id && place_of(user, at) == d;
+      if (!there) seconds += move_seconds(from, at[from], d);
+    }
+    return seconds;
+  }
+
+  void improve(std::vector<DeviceId>& at) const {
+    constexpr int kMaxSweeps = 20;
+    for (int sweep = 0; sweep < kMaxSweeps; ++sweep) {
+      bool changed = false;
+      for (std::uint32_t k = 0; k < n_; ++k) {
+        std::uint32_t id = sweep % 2 ? static_cast<std::uint32_t>(n_ - 1 - k) : k;
+        if (kind_[id] != Kind::Free) continue;
+        DeviceId best = at[id];
+        double least = work(id, best) + transfers(id, best, at);
+        for (std::size_t d = 0; d < devices_.size(); ++d) {
+          if (d == at[id] || !allowed(id, d)) continue;
+          auto device = static_cast<DeviceId>(d);
+          double cost = work(id, device) + transfers(id, device, at);
+          if (cost < least * (1 - 1e-9)) {
+            least = cost;
+            best = device;
+          }
+        }
+        changed |= best != at[id];
+        at[id] = best;
+      }
+      if (!changed) return;
+    }
+  }
+
+  double work(std::uint32_t id, DeviceId d) const { return work_[id * devices_.size() + d]; }
+
+  double total(const std::vector<DeviceId>& at) const {
+    double seconds = 0;
+    for (std::uint32_t id = 0; id < n_; ++id)
+      seconds += work(id, at[id]) + spread(id, at[id], at, kNobody);
+    return seconds;
+  }
+
+  std::string reason(std::uint32_t id) const {
+    if (devices_.size() == 1) return "the only device";
+    const Node& node = graph_.node(id);
+    if (kind_[id] == Kind::Argument) return "an argument: on the host";
+    if (kind_[id] == Kind::Size) return "a size: known on the host";
+    DeviceId here = at_[id];
+    if (id < graph_.inputs().size())
+      return fmt::format("a shared variable: lives on {}, where it is used", devices_[here].name);
+    if (has(*node.op, kLeaf)) return "a constant: where it is used";
+    if (has(*node.op, kView)) return "a view: with its operand or its user";
+    DeviceId other = here;
+    double least = kNever;
+    for (std::size_t d = 0; d < devices_.size(); ++d) {
+      if (d == here || !allowed(id, d)) continue;
+      double cost = work(id, static_cast<DeviceId>(d)) +
+                    transfers(id, static_cast<DeviceId>(d), at_);
+      if (cost < least) least = cost, other = static_cast<DeviceId>(d);
+    }
+    if (other == here)
+      return fmt::format("on {}: the only device that runs it", devices_[here].name);
+    double faster = work(id, other) - work(id, here);
+    double moving = transfers(id, other, at_) - transfers(id, here, at_);
+    if (faster < 0)
+      return fmt::format("stays on {}: {} of transfers for {} saved on {}", devices_[here].name,
+                         time_text(moving), time_text(-faster), devices_[other].name);
+    return fmt::format("on {}: {} less work than on {}, {} {} of transfers", devices_[here].name,
+                       time_text(faster), devices_[other].name, time_text(std::fabs(moving)),
+                       moving < 0 ? "more" : "less");
+  }
+
+  const Graph& graph_;
+  const std::vector<DeviceInfo>& devices_;
+  std::size_t n_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<double> work_, bytes_;
+  std::vector<std::vector<std::uint32_t>> users_;
+  std::vector<Kind> kind_;
+  std::vector<DeviceId> at_;
+  double seconds_ = 0;
+};
+
+}  // namespace
+
+Graph place(const Graph& graph, const std::vector<DeviceInfo>& devices, PlaceTrace& trace,
+            const PlaceHints& hints) {
+  if (devices.empty()) fail(Fault::Device, "place: there is no device");
+  if (devices.size() > 64)
+    fail(Fault::Device, fmt::format("place: {} devices, at most 64", devices.size()));
+  trace = {};
+  for (const DeviceInfo& d : devices) trace.devices.push_back(d.name);
+  if (devices.size() == 1) {
+    trace.reasons = {"the only device"};
+    trace.reason_of.assign(graph.nodes().size(), 0);
+    return graph;  // nodes are on device 0 from the start
+  }
+  Placer placer(graph, devices, hints);
+  placer.solve();
+  Graph placed = placer.build(trace);
+  verify_placement(placed, "place");
+  return placed;
+}
+
+void verify_placement(const Graph& graph, std::string_view where) {
+  for (std::uint32_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op == &transfer_op) {
+      if (node.device != node.attrs.integer("device"))
+        internal_error(where, fmt::format("node %{}: a transfer that is not on its device", id));
+      continue;
+    }
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      if (!decides_sizes_only(node, k) && graph.node(node.inputs[k]).device != node.device)
+        internal_error(where, fmt::format("node %{} ({}) on device {} reads %{} on device {}", id,
+                                          node.op->name, node.device, node.inputs[k].node,
+                                          graph.node(node.inputs[k]).device));
+  }
+  for (Value v : graph.outputs())
+    if (graph.node(v).device != 0)
+      internal_error(where, fmt::format("output %{} is not on the host", v.node));
+  for (const Update& u : graph.updates())
+    if (graph.node(u.value).device != graph.node(graph.inputs()[u.input].value).device)
+      internal_error(where, fmt::format("update %{} is not on the device of its variable",
+                                        u.value.node));
+}
+
+}  // namespace snug

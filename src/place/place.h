@@ -1,0 +1,45 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "target/device_info.h"
+
+namespace snug {
+
+/// Why each node is where it is.
+struct PlaceTrace {
+  std::vector<std::string> devices;     // names, by DeviceId
+  std::vector<std::string> reasons;     // each text once
+  std::vector<std::uint32_t> reason_of; // per node of the placed graph: index into reasons
+  double seconds = 0;                   // predicted for one call, one task after the other
+  std::size_t transfers = 0;
+
+  const std::string& reason(std::uint32_t node) const { return reasons[reason_of[node]]; }
+};
+
+/// Sizes to predict times with: per input of the graph its shape, -1 where not known.
+struct PlaceHints {
+  std::vector<Dims> shapes = {};
+  std::int64_t unknown = 256;  // stands for sizes nobody knows yet
+};
+
+/// Puts every node on the device that makes the predicted time of a call, transfers included, the
+/// shortest it finds. Arguments and outputs are on the first device, the host; shared variables
+/// live where they are used most. Transfers become nodes.
+Graph place(const Graph& graph, const std::vector<DeviceInfo>& devices, PlaceTrace& trace,
+            const PlaceHints& hints = {});
+
+/// An internal error if an edge crosses devices without a transfer. Operands that only decide sizes
+/// cross freely: sizes are known on the host.
+void verify_placement(const Graph& graph, std::string_view where);
+
+/// Copies a value to the device of attr `device`.
+extern const OpDef transfer_op;
+
+/// The seconds that `device` takes for a node whose operands and results have these shapes.
+double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
+                       std::span<const Dims> out, std::span<const DType> in_dtypes);
+
+}  // namespace snug

@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "place/place.h"
+
+namespace snug {
+namespace {
+
+double count(const Dims& shape) {
+  double n = 1;
+  for (std::int64_t d : shape) n *= static_cast<double>(std::max<std::int64_t>(d, 0));
+  return n;
+}
+
+/// Operations per element of an elementwise op: its instructions, functions counted as ten.
+double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
+  if (!node.op->scalar) return 1;
+  ScalarBuilder builder;
+  builder.arg_types.assign(in_dtypes.begin(), in_dtypes.end());
+  builder.result = node.types[0].dtype;
+  node.op->scalar(builder, node.attrs);
+  double work = 0;
+  for (const Instr& in : builder.body) {
+    if (operand_count(in.prim) == 0) continue;
+    bool function = (in.prim >= Prim::Exp && in.prim <= Prim::Atanh) || in.prim == Prim::Pow ||
+                    in.prim == Prim::Mod || in.prim == Prim::FloorDiv || in.prim == Prim::Philox;
+    work += function ? 10 : 1;
+  }
+  return std::max(work, 1.0);
+}
+
+double operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
+                  std::span<const DType> in_dtypes) {
+  std::string_view op = node.op->name;
+  if (op == "dot" && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
+  if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
+  if (op == "conv2d" && in[1].size() == 4)
+    return 2 * count(out[0]) * static_cast<double>(in[1][1] * in[1][2] * in[1][3]);
+  if (op == "conv2d_grad_input" && in[0].size() == 4)  // (w, dy)
+    return 2 * count(in[1]) * static_cast<double>(in[0][1] * in[0][2] * in[0][3]);
+  if (op == "conv2d_grad_weight" && out[0].size() == 4)  // (x, dy)
+    return 2 * count(in[1]) * static_cast<double>(out[0][1] * out[0][2] * out[0][3]);
+  if ((op == "cholesky" || op == "solve") && in[0].size() == 2) {
+    double n = static_cast<double>(in[0][0]);
+    double columns = op == "solve" && in[1].size() == 2 ? static_cast<double>(in[1][1]) : 1;
+    return n * n * n / 3 + (op == "solve" ? 2 * n * n * columns : 0);
+  }
+  if (has(*node.op, kReduction)) return count(in[0]);
+  return count(out.empty() ? Dims{} : out[0]) * work_per_element(node, in_dtypes);
+}
+
+}  // namespace
+
+double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
+                       std::span<const Dims> out, std::span<const DType> in_dtypes) {
+  if (has(*node.op, kLeaf | kView)) return 0;
+  double bytes = 0;
+  for (std::size_t k = 0; k < out.size(); ++k)
+    bytes += count(out[k]) * static_cast<double>(size_of(node.types[k].dtype));
+  std::size_t read = in.size();
+  if (node.op->size_inputs_from >= 0)
+    read = std::min(read, static_cast<std::size_t>(node.op->size_inputs_from));
+  // An op in place touches what it changes; a gather reads what it gives.
+  for (std::size_t k = 0; k < read; ++k) {
+    double n = count(in[k]) * static_cast<double>(size_of(in_dtypes[k]));
+    if (has(*node.op, kInPlace) && k == 0) {
+      bytes = 0;
+      continue;
+    }
+    if (node.op->name == "gather" && k == 0) n = std::min(n, bytes);
+    bytes += n;
+  }
+  double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
+  double work = operations(node, in, out, in_dtypes) * slow;
+  return device.launch_latency + std::max(bytes / device.bandwidth, work / device.flops);
+}
+
+}  // namespace snug

@@ -1,0 +1,125 @@
+#include "plan/fit.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace snug {
+namespace {
+
+/// Order of tasks with `again[v]` = values dropped after their last early use and computed again
+/// right before their next use.
+std::vector<std::uint32_t> with_recomputation(const Program& p, const std::vector<std::uint32_t>& plain,
+                                              const std::unordered_map<std::uint32_t, std::uint32_t>& again_before) {
+  // again_before: task to repeat -> position in `plain` of the task it is repeated before
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> at;
+  for (auto [task, position] : again_before) at[position].push_back(task);
+  std::vector<std::uint32_t> order;
+  for (std::uint32_t i = 0; i < plain.size(); ++i) {
+    if (auto it = at.find(i); it != at.end()) {
+      std::sort(it->second.begin(), it->second.end());  // program order: producers first
+      for (std::uint32_t t : it->second) order.push_back(t);
+    }
+    order.push_back(plain[i]);
+  }
+  // A repeated task may read a shared variable whose update stood earlier: the update waits.
+  for (const Update& u : p.graph.updates()) {
+    Value old = p.graph.inputs()[u.input].value;
+    std::size_t writer = order.size(), reader = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const Task& t = p.tasks[order[i]];
+      if (std::find(t.writes.begin(), t.writes.end(), u.value) != t.writes.end()) writer = i;
+      if (std::find(t.reads.begin(), t.reads.end(), old) != t.reads.end()) reader = i;
+    }
+    if (writer < reader)
+      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(writer),
+                  order.begin() + static_cast<std::ptrdiff_t>(writer) + 1,
+                  order.begin() + static_cast<std::ptrdiff_t>(reader) + 1);
+  }
+  return order;
+}
+
+}  // namespace
+
+std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_t budget,
+                          std::uint64_t& smallest) {
+  Fitted best;
+  best.schedule = order(p, sizes);
+  best.plan = pack(best.schedule);
+  smallest = best.plan.bytes;
+  if (budget == 0 || best.plan.bytes <= budget) return best;
+
+  std::vector<std::uint32_t> plain;
+  for (const Step& s : best.schedule.steps)
+    if (!s.commit_copy) plain.push_back(s.task);
+  std::unordered_map<Value, std::uint32_t, ValueHash> producer;
+  for (std::uint32_t t = 0; t < p.tasks.size(); ++t)
+    for (Value v : p.tasks[t].writes) producer[v] = t;
+
+  // Repeatedly: at the step of the peak, the buffer that saves most and is idle over it is made
+  // again before its next use.
+  std::unordered_map<std::uint32_t, std::uint32_t> again;
+  std::unordered_set<std::uint32_t> tried;
+  for (std::size_t round = 0; round < p.tasks.size(); ++round) {
+    std::vector<std::uint32_t> position;  // step -> position in plain
+    std::uint32_t next = 0;
+    for (const Step& s : best.schedule.steps) {
+      position.push_back(next);
+      if (!s.commit_copy && !s.again) ++next;
+    }
+    std::uint32_t peak = best.plan.peak_step;
+    struct Choice {
+      std::uint64_t bytes;
+      std::uint32_t task, before;
+    };
+    std::vector<Choice> choices;
+    for (std::uint32_t b = 0; b < best.schedule.buffers.size(); ++b) {
+      const Buffer& buf = best.schedule.buffers[b];
+      if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak) continue;
+      auto it = producer.find(buf.value);
+      if (it == producer.end() || tried.count(it->second) || again.count(it->second)) continue;
+      const Task& t = p.tasks[it->second];
+      if (t.may_fail || t.kind == Task::Kind::Loop || t.writes.size() != 1) continue;
+      std::uint32_t use = UINT32_MAX;
+      bool used_at_peak = false;
+      for (std::uint32_t s = 0; s < best.schedule.steps.size(); ++s) {
+        const auto& reads = best.schedule.steps[s].reads;
+        if (std::find(reads.begin(), reads.end(), b) == reads.end()) continue;
+        used_at_peak |= s == peak;
+        if (s > peak) use = std::min(use, s);
+      }
+      if (used_at_peak || use == UINT32_MAX || best.schedule.steps[use].commit_copy) continue;
+      choices.push_back({buf.bytes, it->second, position[use]});
+    }
+    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+      return std::pair(b.bytes, a.task) < std::pair(a.bytes, b.task);
+    });
+    bool improved = false;
+    for (const Choice& c : choices) {
+      auto trial_again = again;
+      trial_again[c.task] = c.before;
+      Fitted trial;
+      trial.schedule = order_as(p, sizes, with_recomputation(p, plain, trial_again));
+      bool legal = find_fault(p, trial.schedule).empty();
+      if (legal) trial.plan = pack(trial.schedule);
+      if (!legal || trial.plan.bytes >= best.plan.bytes) {
+        tried.insert(c.task);
+        continue;
+      }
+      again = std::move(trial_again);
+      best = std::move(trial);
+      improved = true;
+      break;
+    }
+    smallest = std::min(smallest, best.plan.bytes);
+    if (best.plan.bytes <= budget) {
+      for (auto [task, before] : again) best.recomputed.push_back(p.tasks[task].name);
+      std::sort(best.recomputed.begin(), best.recomputed.end());
+      return best;
+    }
+    if (!improved) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace snug

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schedule/schedule.h"
+
+namespace snug {
+
+inline constexpr std::uint64_t kArenaAlign = 64;
+
+/// Offsets of the arena buffers of a Schedule; other buffers have none.
+struct MemoryPlan {
+  std::vector<std::uint64_t> offsets;  // per buffer, bytes from the start of the arena
+  std::uint64_t bytes = 0;             // height of the arena
+  std::uint64_t load = 0;              // largest sum of live bytes: no plan can be lower
+  std::uint32_t peak_step = 0;         // step of that load
+};
+
+/// Places buffers so that those alive at the same time do not overlap; in-place buffers share.
+MemoryPlan pack(const Schedule& schedule);
+
+/// Knows nothing of the packer: no two live buffers overlap, all lie inside the arena. An internal
+/// error names the pair.
+void verify(const Schedule& schedule, const MemoryPlan& plan);
+
+}  // namespace snug

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/memory_plan.h"
+
+namespace snug {
+namespace {
+
+std::uint64_t align_up(std::uint64_t n) { return (n + kArenaAlign - 1) / kArenaAlign * kArenaAlign; }
+
+/// Buffers that share storage in place, as one block with one lifetime.
+struct Block {
+  std::uint32_t first = 0, last = 0;
+  std::uint64_t bytes = 0, offset = 0;
+  std::vector<std::uint32_t> buffers;
+};
+
+std::vector<Block> make_blocks(const Schedule& s) {
+  std::vector<std::int32_t> block_of(s.buffers.size(), -1);
+  std::vector<Block> blocks;
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+    const Buffer& buf = s.buffers[b];
+    if (buf.where != Where::Arena || buf.bytes == 0) continue;
+    std::int32_t k = buf.in_place_of >= 0 ? block_of[static_cast<std::size_t>(buf.in_place_of)] : -1;
+    if (k < 0) {
+      k = static_cast<std::int32_t>(blocks.size());
+      blocks.push_back({buf.first, buf.last, 0, 0, {}});
+    }
+    block_of[b] = k;
+    Block& block = blocks[static_cast<std::size_t>(k)];
+    block.first = std::min(block.first, buf.first);
+    block.last = std::max(block.last, buf.last);
+    block.bytes = std::max(block.bytes, align_up(buf.bytes));
+    block.buffers.push_back(b);
+  }
+  return blocks;
+}
+
+/// Each block at the lowest gap that is free during its life, in the given order.
+std::uint64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>& order) {
+  std::vector<std::uint32_t> placed;  // by offset
+  std::uint64_t height = 0;
+  for (std::uint32_t i : order) {
+    Block& block = blocks[i];
+    std::uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
+    for (std::uint32_t j : placed) {
+      const Block& other = blocks[j];
+      if (other.last < block.first || other.first > block.last) continue;
+      if (other.offset > at && other.offset - at >= block.bytes && other.offset - at < best_gap) {
+        best = at;
+        best_gap = other.offset - at;
+      }
+      at = std::max(at, other.offset + other.bytes);
+    }
+    block.offset = best == UINT64_MAX ? at : best;
+    height = std::max(height, block.offset + block.bytes);
+    auto where = std::upper_bound(placed.begin(), placed.end(), block.offset,
+                                  [&](std::uint64_t o, std::uint32_t j) { return o < blocks[j].offset; });
+    placed.insert(where, i);
+  }
+  return height;
+}
+
+}  // namespace
+
+MemoryPlan pack(const Schedule& s) {
+  std::vector<Block> blocks = make_blocks(s);
+  std::vector<std::uint32_t> by_size(blocks.size()), by_time(blocks.size()), by_area(blocks.size());
+  std::iota(by_size.begin(), by_size.end(), 0);
+  by_area = by_time = by_size;
+  auto area = [&](std::uint32_t i) {
+    return static_cast<double>(blocks[i].bytes) * (blocks[i].last - blocks[i].first + 1);
+  };
+  std::stable_sort(by_size.begin(), by_size.end(), [&](auto a, auto b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::stable_sort(by_time.begin(), by_time.end(), [&](auto a, auto b) {
+    return blocks[a].last - blocks[a].first > blocks[b].last - blocks[b].first;
+  });
+  std::stable_sort(by_area.begin(), by_area.end(), [&](auto a, auto b) { return area(a) > area(b); });
+  MemoryPlan plan;
+  plan.bytes = UINT64_MAX;
+  for (const auto* order : {&by_size, &by_area, &by_time}) {
+    std::vector<Block> trial = blocks;
+    std::uint64_t height = place(trial, *order);
+    if (height < plan.bytes) {
+      plan.bytes = height;
+      plan.offsets.assign(s.buffers.size(), 0);
+      for (const Block& block : trial)
+        for (std::uint32_t b : block.buffers) plan.offsets[b] = block.offset;
+    }
+  }
+  std::vector<std::int64_t> change(s.steps.size() + 2, 0);
+  for (const Block& b : blocks) {
+    change[b.first] += static_cast<std::int64_t>(b.bytes);
+    change[b.last + 1] -= static_cast<std::int64_t>(b.bytes);
+  }
+  std::int64_t live = 0;
+  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+    live += change[at];
+    if (static_cast<std::uint64_t>(live) > plan.load) plan.load = static_cast<std::uint64_t>(live), plan.peak_step = at;
+  }
+  verify(s, plan);
+  return plan;
+}
+
+}  // namespace snug

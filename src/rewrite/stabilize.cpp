@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include "rewrite/passes.h"
+#include "rewrite/values.h"
+
+namespace snug {
+namespace {
+
+// Where y stands in a denominator that the other factor cancels, the old form gives NaN or 0 once y
+// underflows; the new one is its limit.
+constexpr Rule kRules[] = {
+    {"log(softmax(x)) -> log_softmax(x)", nullptr, "finite where a probability underflows"},
+    {"log(gather(softmax(x), i..)) -> gather(log_softmax(x), i..)", nullptr,
+     "the cross-entropy of a softmax"},
+    {"(d / softmax(x)) * softmax(x) -> d", nullptr, "the gradient of log(softmax(x))"},
+    {"-(d / softmax(x)) * softmax(x) -> -d", nullptr, "the same"},
+
+    {"log(1 + exp(x)) -> softplus(x)", nullptr, "exp overflows"},
+    {"log1p(exp(x)) -> softplus(x)", nullptr, "exp overflows"},
+    {"log(sigmoid(x)) -> -softplus(-x)", nullptr, "finite where sigmoid underflows"},
+    {"log1p(-sigmoid(x)) -> -softplus(x)", nullptr, "finite where sigmoid rounds to 1"},
+    {"log(exp(x)) -> x", nullptr, "exp overflows"},
+    {"log(1 + x) -> log1p(x)", nullptr, "accurate for small x"},
+    {"log(1 - x) -> log1p(-x)", nullptr, "accurate for small x"},
+    {"exp(x) - 1 -> expm1(x)", nullptr, "accurate for small x"},
+    {"1 - exp(x) -> -expm1(x)", nullptr, "accurate for small x"},
+
+    {"1 / (1 + exp(-x)) -> sigmoid(x)", nullptr, "exp overflows"},
+    {"1 / (1 + exp(x)) -> sigmoid(-x)", nullptr, "exp overflows"},
+    {"exp(x) / (1 + exp(x)) -> sigmoid(x)", nullptr, "exp overflows"},
+    {"y / (1 + exp(-x)) -> y * sigmoid(x)", nullptr, "exp overflows"},
+    {"y / (1 + exp(x)) -> y * sigmoid(-x)", nullptr, "exp overflows; the gradient of log(1 + exp(x))"},
+    {"1 - sigmoid(x) -> sigmoid(-x)", nullptr, "accurate for large x"},
+    {"(d * sigmoid(-x)) * exp(x) -> d * sigmoid(x)", nullptr, "exp overflows"},
+    {"(d * sigmoid(x)) * exp(-x) -> d * sigmoid(-x)", nullptr, "exp overflows"},
+    {"sigmoid(-x) * exp(x) -> sigmoid(x)", nullptr, "exp overflows"},
+    {"sigmoid(x) * exp(-x) -> sigmoid(-x)", nullptr, "exp overflows"},
+
+    {"(d / sigmoid(x)) * sigmoid(x) -> d", nullptr, "the gradient of log(sigmoid(x))"},
+    {"(d / sigmoid(x)) * (y * sigmoid(x)) -> d * y", nullptr, "the same"},
+    {"((d / sigmoid(x)) * y) * sigmoid(x) -> d * y", nullptr, "the same"},
+    {"-(d / sigmoid(x)) * sigmoid(x) -> -d", nullptr, "the same"},
+    {"-(d / sigmoid(x)) * (y * sigmoid(x)) -> -(d * y)", nullptr, "the same"},
+    {"(-(d / sigmoid(x)) * y) * sigmoid(x) -> -(d * y)", nullptr, "the same"},
+};
+
+/// Steps from `v` over views and the switch that keeps infinities out, to a `max`.
+bool shifted_by_max(const Builder& b, Value v) {
+  for (int step = 0; step < 8; ++step) {
+    const Node& node = b.node(v);
+    if (node.op->name == "max") return true;
+    if (node.op->name == "switch")
+      v = node.inputs[2];
+    else if (has(*node.op, kView))
+      v = node.inputs[0];
+    else
+      return false;
+  }
+  return false;
+}
+
+/// log(sum(exp(x))) in a form that does not overflow. The shift is 0 where the largest element is
+/// infinite, so that all -inf gives -inf and any inf gives inf.
+Value log_sum_exp(Builder& b, Value x, const Node& sum) {
+  const Attrs::Ints axes = sum.attrs.ints("axes");
+  DType dtype = b.type(x).dtype;
+  int ndim = b.type(x).ndim();
+  Value top = reduce(b, "max", ReduceOp::Max, x, axes, dtype);
+  Value zero = number(b, 0, dtype, b.type(top).ndim());
+  Value shift = call(b, "switch", {call(b, "isinf", {top}), zero, top});
+  Value z = call(b, "sub", {x, keep_axes(b, shift, axes, ndim)});
+  Value total = b.add(*sum.op, {call(b, "exp", {z})}, sum.attrs);
+  return call(b, "add", {call(b, "log", {total}), shift});
+}
+
+/// If `v` is sum(exp(x)) of one dtype and not yet shifted: x.
+std::optional<Value> sum_of_exp(const Builder& b, Value v) {
+  if (!is(b, v, "sum")) return std::nullopt;
+  Value e = operand(b, v, 0);
+  if (!is(b, e, "exp")) return std::nullopt;
+  Value x = operand(b, e, 0);
+  if (b.type(x).dtype != b.type(v).dtype) return std::nullopt;
+  if (is(b, x, "sub") && shifted_by_max(b, operand(b, x, 1))) return std::nullopt;
+  return x;
+}
+
+std::optional<Value> stable_log_sum_exp(Builder& b, Value root) {
+  Value s = operand(b, root, 0);
+  std::optional<Value> x = sum_of_exp(b, s);
+  if (!x) return std::nullopt;
+  return log_sum_exp(b, *x, Node(b.node(s)));
+}
+
+/// exp(x) / sum(exp(x)), and (d / sum(exp(x))) * exp(x), which is its place in a gradient: with
+/// exp(x - logsumexp(x)). `views` lead from the sum to the shape of x.
+std::optional<Value> normalised_exp(Builder& b, Value exponential, Value sum_or_view,
+                                    std::vector<Value> views) {
+  Value x = operand(b, exponential, 0);
+  std::optional<Value> inside = sum_of_exp(b, sum_or_view);
+  if (!inside || !(*inside == x)) return std::nullopt;
+  Value lse = log_sum_exp(b, x, Node(b.node(sum_or_view)));
+  for (std::size_t k = views.size(); k-- > 0;) {
+    Node view = b.node(views[k]);
+    std::vector<Value> inputs = view.inputs;
+    inputs[0] = lse;
+    lse = b.add(*view.op, std::move(inputs), view.attrs);
+  }
+  return call(b, "exp", {call(b, "sub", {x, lse})});
+}
+
+/// Leaves the views above `v`; gives them, outermost first.
+std::vector<Value> strip_views(const Builder& b, Value& v) {
+  std::vector<Value> views;
+  while (is(b, v, "dimshuffle") || is(b, v, "broadcast_to") || is(b, v, "rebroadcast")) {
+    views.push_back(v);
+    v = operand(b, v, 0);
+  }
+  return views;
+}
+
+std::optional<Value> divide_by_sum_exp(Builder& b, Value root) {
+  Value e = operand(b, root, 0), s = operand(b, root, 1);
+  if (!is(b, e, "exp")) return std::nullopt;
+  std::vector<Value> views = strip_views(b, s);
+  return normalised_exp(b, e, s, std::move(views));
+}
+
+std::optional<Value> multiply_by_exp(Builder& b, Value root) {
+  for (int side : {0, 1}) {
+    Value e = operand(b, root, static_cast<std::size_t>(side));
+    Value q = operand(b, root, static_cast<std::size_t>(1 - side));
+    if (!is(b, e, "exp")) continue;
+    std::vector<Value> views = strip_views(b, q);
+    if (!is(b, q, "div")) continue;
+    Value d = operand(b, q, 0), s = operand(b, q, 1);
+    std::vector<Value> inner = strip_views(b, s);
+    std::vector<Value> all = views;
+    all.insert(all.end(), inner.begin(), inner.end());
+    std::optional<Value> p = normalised_exp(b, e, s, std::move(all));
+    if (!p) continue;
+    for (std::size_t k = views.size(); k-- > 0;) {
+      Node view = b.node(views[k]);
+      std::vector<Value> inputs = view.inputs;
+      inputs[0] = d;
+      d = b.add(*view.op, std::move(inputs), view.attrs);
+    }
+    return call(b, "mul", {d, *p});
+  }
+  return std::nullopt;
+}
+
+/// t = scatter_add(0, d / p[i..], i..) * p for p = softmax(x), which stands in the gradient of
+/// log(p[i..]): where p underflows, d / p is infinite and t is NaN, its limit is d. No formula, as d
+/// may have to be stretched to the shape of p[i..].
+std::optional<Value> scattered_quotient(Builder& b, Value root) {
+  for (std::size_t side : {0, 1}) {
+    Value p = operand(b, root, 1 - side);
+    const Node scatter = b.node(operand(b, root, side));
+    if (!is(b, p, "softmax") || scatter.op->name != "scatter_add") continue;
+    if (!is_number(b, scatter.inputs[0], 0)) continue;
+    Value quotient = scatter.inputs[1];
+    bool negative = is(b, quotient, "neg");
+    if (negative) quotient = operand(b, quotient, 0);
+    if (!is(b, quotient, "div")) continue;
+    Value d = operand(b, quotient, 0), picked = operand(b, quotient, 1);
+    const Node gather = b.node(picked);
+    if (gather.op->name != "gather" || !(gather.inputs[0] == p) ||
+        !std::equal(gather.inputs.begin() + 1, gather.inputs.end(), scatter.inputs.begin() + 2,
+                    scatter.inputs.end()))
+      continue;
+    if (b.type(d).dtype != b.type(root).dtype) continue;
+    if (negative) d = call(b, "neg", {d});
+    if (!(b.type(d).dims == b.type(picked).dims)) {
+      std::optional<Value> stretched = stretch(b, d, Type(b.type(picked)));
+      if (!stretched) continue;
+      d = *stretched;
+    }
+    std::vector<Value> inputs = scatter.inputs;
+    inputs[1] = d;
+    return b.add(*scatter.op, std::move(inputs), scatter.attrs);
+  }
+  return std::nullopt;
+}
+
+constexpr CodeRule kCode[] = {
+    {"scatter_add(0, d / softmax(x)[i..], i..) * softmax(x) -> scatter_add(0, d, i..)", "mul",
+     scattered_quotient, "the gradient of the cross-entropy of a softmax"},
+    {"log(sum(exp(x))) -> log(sum(exp(x - m))) + m, m = max(x)", "log", stable_log_sum_exp,
+     "exp overflows; m is 0 where the maximum is infinite"},
+    {"exp(x) / sum(exp(x)) -> exp(x - logsumexp(x))", "div", divide_by_sum_exp, "exp overflows"},
+    {"(d / sum(exp(x))) * exp(x) -> d * exp(x - logsumexp(x))", "mul", multiply_by_exp,
+     "the gradient of logsumexp"},
+};
+
+}  // namespace
+
+const RuleTable& stabilize_rules() {
+  static const RuleTable table(kRules, kCode);
+  return table;
+}
+
+std::optional<Graph> stabilize(const Graph& graph, RuleCounts& counts) {
+  return apply_rules(graph, stabilize_rules(), counts);
+}
+
+}  // namespace snug

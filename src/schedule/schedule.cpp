@@ -1,0 +1,426 @@
+#include "schedule/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace snug {
+
+std::uint64_t bytes_of(const Program& p, std::span<const std::int64_t> sizes, Value v) {
+  const Type& t = p.type(v);
+  std::int64_t bytes = size_of(t.dtype);
+  for (SizeId d : t.dims)
+    if (sizes[d] < 0 || __builtin_mul_overflow(bytes, sizes[d], &bytes)) {
+      Dims shape;
+      for (SizeId e : t.dims) shape.push_back(sizes[e]);
+      throw Error(Fault::Shape, fmt::format("an array of shape {} is impossible", describe_shape(shape)), {},
+                  v.node < p.graph.nodes().size() ? p.graph.node(v).origin : 0);
+    }
+  return static_cast<std::uint64_t>(bytes);
+}
+
+namespace {
+
+/// How the new value of a shared variable reaches its storage.
+enum class Commit : std::uint8_t { Direct, Copy, Fresh };
+
+class Orderer {
+ public:
+  Orderer(const Program& p, const TaskSizes& s) : p_(p), s_(s) {
+    std::size_t n = p.tasks.size();
+    before_.resize(n);
+    after_.resize(n);
+    for (std::uint32_t t = 0; t < n; ++t)
+      for (Value v : p.tasks[t].writes) producer_[v] = t;
+    for (std::uint32_t t = 0; t < n; ++t) {
+      for (Value v : p.tasks[t].reads) {
+        readers_[v].push_back(t);
+        if (auto it = producer_.find(v); it != producer_.end()) edge(it->second, t);
+      }
+      add_runtime_edges(t);
+    }
+    decide_updates();
+  }
+
+  std::vector<std::uint32_t> program_order() const { return topological({}); }
+
+  /// Takes the ready task that frees most.
+  std::vector<std::uint32_t> greedy_order() const {
+    std::unordered_map<Value, int, ValueHash> pending;  // reads still to come
+    for (const Task& t : p_.tasks)
+      for (Value v : t.reads) ++pending[v];
+    return topological([&](std::uint32_t t, bool take) -> std::int64_t {
+      std::int64_t delta = 0;
+      for (Value v : p_.tasks[t].writes)
+        if (in_arena(v)) delta += static_cast<std::int64_t>(bytes_of(p_, s_.sizes, v));
+      for (Value v : p_.tasks[t].reads) {
+        if (take) --pending[v];
+        else if (pending[v] == 1 && in_arena(v))
+          delta -= static_cast<std::int64_t>(bytes_of(p_, s_.sizes, v));
+      }
+      return delta;
+    });
+  }
+
+  Schedule build(const std::vector<std::uint32_t>& tasks) const {
+    Schedule out;
+    std::unordered_map<Value, std::uint32_t, ValueHash> current;  // buffer that holds a value now
+    auto buffer = [&](Value v, std::uint32_t step) {
+      Buffer b;
+      b.value = v;
+      b.bytes = bytes_of(p_, s_.sizes, v);
+      b.first = b.last = step;
+      out.buffers.push_back(b);
+      return static_cast<std::uint32_t>(out.buffers.size() - 1);
+    };
+    // Leaves live throughout.
+    std::unordered_map<std::uint32_t, std::uint32_t> shared_buffer;
+    for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
+      const GraphInput& in = p_.graph.inputs()[i];
+      std::uint32_t b = buffer(in.value, 0);
+      out.buffers[b].where = in.shared ? Where::Shared : Where::Argument;
+      out.buffers[b].index = i;
+      current[in.value] = b;
+      if (in.shared) shared_buffer[i] = b;
+    }
+    for (std::uint32_t id = static_cast<std::uint32_t>(p_.graph.inputs().size());
+         id < p_.graph.nodes().size(); ++id)
+      if (has(*p_.graph.node(id).op, kLeaf)) {
+        std::uint32_t b = buffer({id, 0}, 0);
+        out.buffers[b].where = Where::Constant;
+        out.buffers[b].index = id;
+        current[{id, 0}] = b;
+      }
+    std::vector<bool> ran(p_.tasks.size(), false);
+    std::optional<std::uint32_t> commit;
+    for (std::uint32_t at = 0; at < tasks.size(); ++at) {
+      const Task& t = p_.tasks[tasks[at]];
+      Step step;
+      step.task = tasks[at];
+      step.again = ran[tasks[at]];
+      ran[tasks[at]] = true;
+      for (Value v : t.reads) {
+        std::uint32_t b = current.at(v);
+        out.buffers[b].last = at;
+        step.reads.push_back(b);
+      }
+      for (Value v : t.writes) {
+        std::uint32_t b = buffer(v, at);
+        auto d = destination_.find(v);
+        if (d != destination_.end() && !step.again) {
+          out.buffers[b].where = d->second.first;
+          out.buffers[b].index = d->second.second;
+          if (d->second.first == Where::Shared && !commit) commit = at;
+        }
+        current[v] = b;
+        step.writes.push_back(b);
+      }
+      if (std::uint64_t bytes = s_.workspace[tasks[at]]) {
+        Buffer w;
+        w.bytes = bytes;
+        w.first = w.last = at;
+        w.workspace = true;
+        out.buffers.push_back(w);
+        step.workspace = static_cast<std::int32_t>(out.buffers.size() - 1);
+      }
+      out.steps.push_back(std::move(step));
+    }
+    std::uint32_t end = static_cast<std::uint32_t>(out.steps.size());
+    if (!commit) commit = end;
+    for (std::size_t i = 0; i < commits_.size(); ++i) {
+      if (commits_[i] != Commit::Copy) continue;
+      const Update& u = p_.graph.updates()[i];
+      Step step;
+      step.commit_copy = true;
+      std::uint32_t from = current.at(u.value);
+      std::uint32_t at = static_cast<std::uint32_t>(out.steps.size());
+      out.buffers[from].last = at;
+      std::uint32_t to = buffer(u.value, at);
+      out.buffers[to].where = Where::Shared;
+      out.buffers[to].index = u.input;
+      step.reads = {from};
+      step.writes = {to};
+      out.steps.push_back(std::move(step));
+    }
+    out.commit = *commit;
+    // Values that leave the call live to its end.
+    std::uint32_t last = out.steps.empty() ? 0 : static_cast<std::uint32_t>(out.steps.size() - 1);
+    for (Buffer& b : out.buffers)
+      if (b.where != Where::Arena) b.last = last;
+    reuse_in_place(out);
+    return out;
+  }
+
+ private:
+  void edge(std::uint32_t from, std::uint32_t to) {
+    if (from == to) return;
+    before_[to].push_back(from);
+    after_[from].push_back(to);
+  }
+
+  /// A task whose sizes depend on a computed value comes after the task that computes it.
+  void add_runtime_edges(std::uint32_t t) {
+    if (p_.graph.runtime_sources().empty()) return;
+    std::vector<SizeId> ids;
+    auto add_type = [&](Value v) {
+      for (SizeId d : p_.type(v).dims) ids.push_back(d);
+    };
+    for (Value v : p_.tasks[t].reads) add_type(v);
+    for (Value v : p_.tasks[t].writes) add_type(v);
+    if (p_.tasks[t].kind == Task::Kind::Kernel)
+      for (SizeId i : p_.kernels[p_.tasks[t].index].ints) ids.push_back(i);
+    if (p_.tasks[t].kind == Task::Kind::Sizes)
+      for (Value v : p_.tasks[t].writes)
+        for (SizeId e : p_.graph.elements(v)) ids.push_back(e);
+    const SizeTable& table = p_.graph.sizes();
+    std::set<SizeId> seen;
+    while (!ids.empty()) {
+      SizeId id = ids.back();
+      ids.pop_back();
+      if (!table.is_runtime(id) || !seen.insert(id).second) continue;
+      const SizeNode& n = table.node(id);
+      if (n.op == SizeOp::Symbol) {
+        for (const auto& s : p_.graph.runtime_sources())
+          if (s.symbol == id)
+            if (auto it = producer_.find(s.value); it != producer_.end()) edge(it->second, t);
+        continue;
+      }
+      ids.push_back(n.a);
+      ids.push_back(n.b);
+      if (n.op == SizeOp::Select) ids.push_back(n.c);
+    }
+  }
+
+  bool in_arena(Value v) const { return producer_.count(v) && !destination_.count(v); }
+
+  bool reaches(std::uint32_t from, std::uint32_t to) const {
+    std::vector<std::uint32_t> stack{from};
+    std::unordered_set<std::uint32_t> seen{from};
+    while (!stack.empty()) {
+      std::uint32_t t = stack.back();
+      stack.pop_back();
+      if (t == to) return true;
+      for (std::uint32_t next : after_[t])
+        if (seen.insert(next).second) stack.push_back(next);
+    }
+    return false;
+  }
+
+  void decide_updates() {
+    for (std::uint32_t i = 0; i < p_.graph.outputs().size(); ++i)
+      destination_[p_.graph.outputs()[i]] = {Where::Output, i};
+    // Tasks that something fallible waits for must not write shared storage.
+    std::vector<bool> before_failure(p_.tasks.size(), false);
+    std::vector<std::uint32_t> stack, fallible;
+    for (std::uint32_t t = 0; t < p_.tasks.size(); ++t)
+      if (p_.tasks[t].may_fail) {
+        stack.push_back(t);
+        fallible.push_back(t);
+        before_failure[t] = true;
+      }
+    while (!stack.empty()) {
+      std::uint32_t t = stack.back();
+      stack.pop_back();
+      for (std::uint32_t b : before_[t])
+        if (!before_failure[b]) before_failure[b] = true, stack.push_back(b);
+    }
+    commits_.assign(p_.graph.updates().size(), Commit::Copy);
+    std::vector<std::uint32_t> writers;
+    for (std::size_t i = 0; i < p_.graph.updates().size(); ++i) {
+      const Update& u = p_.graph.updates()[i];
+      if (!s_.same_shape[i]) {
+        commits_[i] = Commit::Fresh;
+        destination_[u.value] = {Where::Fresh, u.input};
+        continue;
+      }
+      Value old = p_.graph.inputs()[u.input].value;
+      std::uint32_t writer = producer_.at(u.value);
+      if (before_failure[writer] || !in_place_ok(writer, u.value, old)) continue;
+      bool cycle = false;
+      for (std::uint32_t r : readers_[old]) cycle |= r != writer && reaches(writer, r);
+      if (cycle) continue;
+      for (std::uint32_t r : readers_[old]) edge(r, writer);
+      commits_[i] = Commit::Direct;
+      destination_[u.value] = {Where::Shared, u.input};
+      writers.push_back(writer);
+    }
+    for (std::uint32_t f : fallible)
+      for (std::uint32_t w : writers) edge(f, w);
+  }
+
+  /// Whether `writer` may write `value` over `old`, which it may read itself.
+  bool in_place_ok(std::uint32_t writer, Value value, Value old) const {
+    const Task& t = p_.tasks[writer];
+    auto read = std::find(t.reads.begin(), t.reads.end(), old);
+    if (read == t.reads.end()) return t.kind != Task::Kind::Loop;
+    auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) - t.writes.begin());
+    auto r = static_cast<std::uint32_t>(read - t.reads.begin());
+    return std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
+  }
+
+  /// Kahn's algorithm; `cost(task, taken)` picks among ready tasks, program order breaks ties.
+  std::vector<std::uint32_t> topological(
+      const std::function<std::int64_t(std::uint32_t, bool)>& cost) const {
+    std::size_t n = p_.tasks.size();
+    std::vector<std::uint32_t> missing(n, 0), order;
+    for (std::size_t t = 0; t < n; ++t) missing[t] = static_cast<std::uint32_t>(before_[t].size());
+    std::set<std::uint32_t> ready;
+    for (std::uint32_t t = 0; t < n; ++t)
+      if (!missing[t]) ready.insert(t);
+    while (!ready.empty()) {
+      std::uint32_t best = *ready.begin();
+      if (cost) {
+        std::int64_t least = INT64_MAX;
+        std::size_t looked = 0;
+        for (std::uint32_t t : ready) {
+          if (++looked > 64) break;  // keeps ordering linear; earlier tasks come first
+          std::int64_t c = cost(t, false);
+          if (c < least) least = c, best = t;
+        }
+        cost(best, true);
+      }
+      ready.erase(best);
+      order.push_back(best);
+      for (std::uint32_t next : after_[best])
+        if (--missing[next] == 0) ready.insert(next);
+    }
+    SNUG_CHECK(order.size() == n, "order: the tasks wait for each other");
+    return order;
+  }
+
+  /// A written arena buffer takes over a read one of the same step that dies there.
+  void reuse_in_place(Schedule& s) const {
+    std::vector<bool> taken(s.buffers.size(), false);
+    for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+      const Step& step = s.steps[at];
+      if (step.commit_copy) continue;
+      const Task& t = p_.tasks[step.task];
+      for (auto [w, r] : t.in_place) {
+        Buffer& to = s.buffers[step.writes[w]];
+        const Buffer& from = s.buffers[step.reads[r]];
+        if (to.where != Where::Arena || from.where != Where::Arena || to.in_place_of >= 0) continue;
+        if (from.last != at || taken[step.reads[r]] || to.bytes > from.bytes) continue;
+        to.in_place_of = static_cast<std::int32_t>(step.reads[r]);
+        taken[step.reads[r]] = true;
+      }
+    }
+  }
+
+  const Program& p_;
+  const TaskSizes& s_;
+  std::unordered_map<Value, std::uint32_t, ValueHash> producer_;
+  std::unordered_map<Value, std::vector<std::uint32_t>, ValueHash> readers_;
+  std::vector<std::vector<std::uint32_t>> before_, after_;
+  std::unordered_map<Value, std::pair<Where, std::uint32_t>, ValueHash> destination_;
+  std::vector<Commit> commits_;
+};
+
+std::uint64_t peak_of(const Schedule& s) {
+  std::vector<std::int64_t> change(s.steps.size() + 2, 0);
+  for (const Buffer& b : s.buffers) {
+    if (b.where != Where::Arena) continue;
+    std::uint32_t first = b.in_place_of >= 0 ? b.first + 1 : b.first;
+    change[first] += static_cast<std::int64_t>(b.bytes);
+    change[b.last + 1] -= static_cast<std::int64_t>(b.bytes);
+  }
+  std::int64_t live = 0, peak = 0;
+  for (std::int64_t c : change) peak = std::max(peak, live += c);
+  return static_cast<std::uint64_t>(peak);
+}
+
+}  // namespace
+
+Schedule order(const Program& p, const TaskSizes& s) {
+  Orderer o(p, s);
+  Schedule plain = o.build(o.program_order());
+  Schedule greedy = o.build(o.greedy_order());
+  Schedule& best = peak_of(greedy) < peak_of(plain) ? greedy : plain;
+  verify(p, best);
+  return std::move(best);
+}
+
+Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& tasks) {
+  return Orderer(p, s).build(tasks);
+}
+
+std::string find_fault(const Program& p, const Schedule& s) {
+  auto at_step = [&](std::uint32_t at, std::string what) {
+    return fmt::format("step {} ({}): {}", at,
+                       s.steps[at].commit_copy ? "copy" : p.tasks[s.steps[at].task].name, what);
+  };
+  // Which version of each shared variable its storage holds: false = old, true = new.
+  std::unordered_map<std::uint32_t, bool> renewed;
+  std::vector<bool> written(s.buffers.size(), false);
+  std::vector<bool> task_ran(p.tasks.size(), false);
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+    Where w = s.buffers[b].where;
+    bool leaf = s.buffers[b].value.node < p.graph.nodes().size() && !s.buffers[b].workspace &&
+                has(*p.graph.node(s.buffers[b].value).op, kLeaf);
+    if (leaf && w != Where::Arena) written[b] = true;
+  }
+  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+    const Step& step = s.steps[at];
+    for (std::uint32_t b : step.reads) {
+      const Buffer& buf = s.buffers[b];
+      if (!written[b]) return at_step(at, fmt::format("reads %{} before it is written", buf.value.node));
+      if (at > buf.last || at < buf.first) return at_step(at, "reads a buffer outside its lifetime");
+      if (buf.where == Where::Shared) {
+        bool old = has(*p.graph.node(buf.value).op, kLeaf);
+        if (old == renewed[buf.index]) return at_step(at, "reads the wrong version of a shared variable");
+      }
+      if (!step.commit_copy && std::find(p.tasks[step.task].reads.begin(), p.tasks[step.task].reads.end(),
+                                         buf.value) == p.tasks[step.task].reads.end())
+        return at_step(at, "reads a buffer of another value");
+    }
+    for (std::uint32_t b : step.writes) {
+      if (s.buffers[b].first > at || s.buffers[b].last < at) return at_step(at, "writes outside a lifetime");
+      if (s.buffers[b].where == Where::Shared) {
+        if (at < s.commit) return at_step(at, "writes shared storage before the commit point");
+        if (renewed[s.buffers[b].index]) return at_step(at, "writes a shared variable twice");
+        renewed[s.buffers[b].index] = true;
+      }
+      written[b] = true;
+    }
+    if (!step.commit_copy) {
+      if (p.tasks[step.task].may_fail && at >= s.commit) return at_step(at, "may fail after the commit point");
+      task_ran[step.task] = true;
+    }
+  }
+  for (std::size_t t = 0; t < task_ran.size(); ++t)
+    if (!task_ran[t]) return fmt::format("task {} never runs", p.tasks[t].name);
+  for (const Update& u : p.graph.updates()) {
+    bool done = renewed[u.input];
+    for (const Buffer& b : s.buffers) done |= b.where == Where::Fresh && b.index == u.input;
+    if (!done) return fmt::format("the update of {} is lost", p.graph.inputs()[u.input].name);
+  }
+  return {};
+}
+
+void verify(const Program& p, const Schedule& s) {
+  if (std::string fault = find_fault(p, s); !fault.empty()) internal_error("schedule", fault);
+}
+
+
+std::string print(const Program& p, const Schedule& s) {
+  std::string text;
+  constexpr const char* kWhere[] = {"arena", "argument", "shared", "fresh", "output", "constant"};
+  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+    const Step& step = s.steps[at];
+    if (at == s.commit) text += "     -- commit point --\n";
+    text += fmt::format("{:4} {:40}{}", at, step.commit_copy ? "copy to shared" : p.tasks[step.task].name,
+                        step.again ? " (again)" : "");
+    for (std::uint32_t b : step.writes) {
+      const Buffer& buf = s.buffers[b];
+      text += fmt::format("  %{} {} {} B{}", buf.value.node, kWhere[static_cast<int>(buf.where)], buf.bytes,
+                          buf.in_place_of >= 0 ? fmt::format(" in place of %{}", s.buffers[buf.in_place_of].value.node) : "");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,77 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel/program.h"
+
+namespace snug {
+
+/// Where the bytes of a buffer are.
+enum class Where : std::uint8_t {
+  Arena,     // planned by plan/
+  Argument,  // the caller's array `index`
+  Shared,    // storage of graph input `index`
+  Fresh,     // new storage for graph input `index`, swapped in when the call has succeeded
+  Output,    // the caller's memory for output `index`
+  Constant,  // value of node `index`
+};
+
+struct Buffer {
+  Value value;                       // what it holds; workspace: of no value
+  Where where = Where::Arena;
+  std::uint32_t index = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t first = 0, last = 0; // steps, both included; the buffer is alive in between
+  std::int32_t in_place_of = -1;     // takes over the storage of that buffer at step `first`
+  bool workspace = false;
+};
+
+struct Step {
+  std::uint32_t task = 0;
+  std::vector<std::uint32_t> reads, writes;  // buffers; writes as in the task
+  std::int32_t workspace = -1;               // buffer
+  bool again = false;                        // computes a second time what was dropped to save memory
+  /// Copies buffer reads[0] into the storage of a shared variable (writes[0]); no task.
+  bool commit_copy = false;
+};
+
+/// The order of execution for one set of sizes. A value recomputed has two buffers.
+struct Schedule {
+  std::vector<Step> steps;
+  std::vector<Buffer> buffers;
+  /// First step that writes shared storage; steps.size() if none does. Every step that may fail
+  /// comes before it, so a failed call leaves all shared variables as they were.
+  std::uint32_t commit = 0;
+};
+
+struct TaskSizes {
+  std::vector<std::uint64_t> workspace;    // per task, bytes
+  std::span<const std::int64_t> sizes;     // value of every size expression, at its bound
+  /// Per update: the new value has the shape of the old one.
+  std::vector<bool> same_shape;
+};
+
+std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);
+
+/// Orders the tasks for small memory: the better of program order and a greedy order. Decides which
+/// updates are written straight into shared storage, which are copied at the end and which get new
+/// storage.
+Schedule order(const Program& program, const TaskSizes& sizes);
+
+/// The same decisions with the tasks in a given order; a task may stand in it twice (the second
+/// time it computes again what the first one made). Not verified: look for faults.
+Schedule order_as(const Program& program, const TaskSizes& sizes,
+                  const std::vector<std::uint32_t>& tasks);
+
+/// Independent of `order`: every read comes after its write and sees the right version of shared
+/// storage; nothing that may fail comes after the commit point; lifetimes cover all uses. Gives the
+/// first fault, or "".
+std::string find_fault(const Program& program, const Schedule& schedule);
+/// An internal error if there is a fault.
+void verify(const Program& program, const Schedule& schedule);
+
+std::string print(const Program& program, const Schedule& schedule);
+
+}  // namespace snug

@@ -1,0 +1,109 @@
+#include "target/device_info.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+
+namespace snug {
+namespace {
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+/// Physical memory, or the limit of the control group if that is less.
+std::int64_t usable_memory() {
+  std::int64_t bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
+                       static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    std::ifstream file(path);
+    std::int64_t limit = 0;
+    if (file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+double clock_rate() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line))
+    if (line.rfind("cpu MHz", 0) == 0)
+      if (std::size_t at = line.find(':'); at != std::string::npos) {
+        double mhz = std::atof(line.c_str() + at + 1);
+        if (mhz > 0) return mhz * 1e6;
+      }
+  return 2e9;
+}
+
+/// Bytes read and written per second by one core copying more than its caches usually hold.
+double copy_bandwidth() {
+  constexpr std::size_t kBytes = std::size_t{16} << 20;
+  std::unique_ptr<char[]> from(new char[kBytes]), to(new char[kBytes]);
+  std::memset(from.get(), 1, kBytes);
+  std::memset(to.get(), 2, kBytes);
+  double best = std::numeric_limits<double>::max();
+  for (int round = 0; round < 3; ++round) {
+    auto begin = std::chrono::steady_clock::now();
+    std::memcpy(to.get(), from.get(), kBytes);
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    from[static_cast<std::size_t>(round)] = to[kBytes - 1];  // the copy is used
+  }
+  return 2.0 * kBytes / best;
+}
+
+}  // namespace
+
+std::string host_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return "x86-64-v4";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86-64-v3";
+  if (__builtin_cpu_supports("sse4.2")) return "x86-64-v2";
+  return "x86-64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "generic";
+#endif
+}
+
+const DeviceInfo& host_device() {
+  static const DeviceInfo device = [] {
+    DeviceInfo d;
+    d.name = "cpu:0";
+    d.kind = DeviceInfo::Kind::Cpu;
+    d.cores = usable_cores();
+    d.isa = host_isa();
+    d.bandwidth = copy_bandwidth();  // a few cores use up what one socket has
+    int lanes = d.isa == "x86-64-v4" ? 16 : d.isa == "x86-64-v3" ? 8 : 4;
+    d.flops = d.cores * clock_rate() * lanes * 2 * 2;  // two multiply-adds per cycle
+    d.launch_latency = d.cores > 1 ? 2e-6 : 2e-7;
+    d.transfer_bandwidth = d.bandwidth;
+    d.transfer_latency = 0;
+    d.memory_bytes = usable_memory();
+    return d;
+  }();
+  return device;
+}
+
+std::string describe(const DeviceInfo& d) {
+  return fmt::format("{}: {} cores{}{}, {:.1f} GB/s, {:.0f} Gflop/s, {:.1f} GiB", d.name, d.cores,
+                     d.isa.empty() ? "" : ", ", d.isa, d.bandwidth / 1e9, d.flops / 1e9,
+                     static_cast<double>(d.memory_bytes) / (1 << 30));
+}
+
+}  // namespace snug
