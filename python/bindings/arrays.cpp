@@ -39,10 +39,10 @@ std::string short_repr(nb::handle h) {
 /// numpy.asarray(h, dtype); a null object with the Python error cleared if it cannot.
 nb::object convert(nb::handle h, DType dtype) {
   auto* descr = reinterpret_cast<PyArray_Descr*>(descr_of(dtype).release().ptr());
-  PyObject* out = PyArray_FromAny(h.ptr(), descr, 0, 0,
-                                  NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST |
-                                      NPY_ARRAY_ENSUREARRAY,
-                                  nullptr);
+  PyObject* out = PyArray_FromAny(
+      h.ptr(), descr, 0, 0,
+      NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST | NPY_ARRAY_ENSUREARRAY,
+      nullptr);
   if (!out && PyErr_ExceptionMatches(PyExc_OverflowError)) {
     PyErr_Clear();
     return {};
@@ -221,7 +221,8 @@ nb::object export_array(const Array& array) {
   if (!out) throw nb::python_error();
   nb::object result = nb::steal(out);
   auto* keep = new std::shared_ptr<Storage>(array.storage);
-  nb::capsule owner(keep, [](void* p) noexcept { delete static_cast<std::shared_ptr<Storage>*>(p); });
+  nb::capsule owner(keep,
+                    [](void* p) noexcept { delete static_cast<std::shared_ptr<Storage>*>(p); });
   if (PyArray_SetBaseObject(array_of(result), owner.release().ptr()) < 0) throw nb::python_error();
   return result;
 }
@@ -270,8 +271,8 @@ nb::object as_ndarray(nb::handle h) {
 nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast downcast,
                   std::string_view what) {
   if (is_variable(h))
-    fail(Fault::Type, fmt::format("{}: expected an array, got the variable {}", what,
-                                  label(unwrap(h, what))),
+    fail(Fault::Type,
+         fmt::format("{}: expected an array, got the variable {}", what, label(unwrap(h, what))),
          "call functions with values; variables belong in `inputs`, `givens` and `updates`");
   if (h.is_none())
     fail(Fault::Type, fmt::format("{}: expected {}, got None", what, describe_type(type)));
@@ -290,33 +291,32 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
              fmt::format("{}: {} expected an ndarray of dtype {}, got {}", what,
                          describe_type(type), name_of(type.dtype),
                          short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))));
-      if (downcast != Downcast::Always &&
-          (!dtype || upcast(type.dtype, *dtype) != type.dtype))
-        fail(Fault::Type,
-             fmt::format("{}: {} cannot store a value of dtype {} without risking loss of precision",
-                         what, describe_type(type),
-                         short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))),
-             fmt::format("cast it with .astype('{}'), or give function() "
-                         "allow_input_downcast=True",
-                         name_of(type.dtype)));
+      if (downcast != Downcast::Always && (!dtype || upcast(type.dtype, *dtype) != type.dtype))
+        fail(
+            Fault::Type,
+            fmt::format("{}: {} cannot store a value of dtype {} without risking loss of precision",
+                        what, describe_type(type),
+                        short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))),
+            fmt::format("cast it with .astype('{}'), or give function() "
+                        "allow_input_downcast=True",
+                        name_of(type.dtype)));
       data = convert(data, type.dtype);
       if (!data.is_valid()) fail(Fault::Type, fmt::format("{}: the values do not fit", what));
     }
   } else {
     if (strict)
-      fail(Fault::Type, fmt::format("{}: {} expected an ndarray, got {}", what,
-                                    describe_type(type), Py_TYPE(h.ptr())->tp_name));
+      fail(Fault::Type, fmt::format("{}: {} expected an ndarray, got {}", what, describe_type(type),
+                                    Py_TYPE(h.ptr())->tp_name));
     nb::object converted = convert(data, type.dtype);
     bool literal = downcast == Downcast::FloatLiterals && PyFloat_CheckExact(data.ptr()) &&
                    type.dtype == default_float();
     if (!converted.is_valid() ||
         (downcast != Downcast::Always && !literal && !same_values(as_ndarray(data), converted)))
       fail(Fault::Type,
-           fmt::format("{}: {} cannot store accurately {}{}", what, describe_type(type),
-                       short_repr(data),
-                       converted.is_valid()
-                           ? fmt::format("; it would become {}", short_repr(converted))
-                           : std::string()),
+           fmt::format(
+               "{}: {} cannot store accurately {}{}", what, describe_type(type), short_repr(data),
+               converted.is_valid() ? fmt::format("; it would become {}", short_repr(converted))
+                                    : std::string()),
            fmt::format("make it a numpy array of dtype {}, or give function() "
                        "allow_input_downcast=True",
                        name_of(type.dtype)));

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <structmember.h>
 
 #include <optional>
 #include <string>
@@ -22,12 +23,17 @@ namespace snug::python {
 
 namespace nb = nanobind;
 
-// ---- objects.cpp: expressions as Python objects
+// ---- objects.cpp, as_tensor.cpp: expressions as Python objects
 
 /// The Python object of an expression: always the same one while anybody holds the expression.
 /// None for an empty expression.
 nb::object wrap(const Expr& e);
 nb::object wrap(const Ref<Apply>& apply);
+/// The object of an expression as a result of a bound function: signatures name its class.
+struct Tensor {
+  nb::object object;
+};
+inline Tensor tensor_of(const Expr& e) { return {wrap(e)}; }
 nb::list wrap_all(const std::vector<Expr>& items);
 bool is_variable(nb::handle h);
 /// The expression of a Variable object; a TypeError naming `what` otherwise.
@@ -100,6 +106,9 @@ void init_interrupts();
 // ---- the parts of the module
 
 void bind_objects(nb::module_& m);
+void bind_types(nb::module_& m);
+void bind_shared(nb::module_& m);
+void bind_as_tensor(nb::module_& m);
 void bind_index(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
@@ -113,3 +122,12 @@ PyObject* indexed_of(nb::handle h);
 void set_indexed(nb::handle h, nb::object base_and_key);
 
 }  // namespace snug::python
+
+template <>
+struct nanobind::detail::type_caster<snug::python::Tensor> {
+  NB_TYPE_CASTER(snug::python::Tensor, const_name("snug._core.TensorVariable"))
+  bool from_python(handle, std::uint32_t, cleanup_list*) noexcept { return false; }
+  static handle from_cpp(const snug::python::Tensor& t, rv_policy, cleanup_list*) noexcept {
+    return handle(t.object).inc_ref();
+  }
+};

@@ -1,15 +1,14 @@
 // Compiled functions as Python callables. A call reads the ndarray structs directly: no generic
 // conversion happens for an argument that already has the right dtype and number of dimensions.
-#include "bindings.h"
-
-#include <structmember.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "bindings.h"
 #include "numpy_api.h"
 
 namespace snug::python {
@@ -20,7 +19,7 @@ struct InputSpec {
   PyArray_Descr* descr = nullptr;  // owned; the singleton of the dtype
   PyObject* name = nullptr;        // interned, or null
   PyObject* variable = nullptr;
-  PyObject* value = nullptr;       // default: an array of the type, or null
+  PyObject* value = nullptr;  // default: an array of the type, or null
   bool strict = false;
   Downcast downcast = Downcast::FloatLiterals;
   int broadcast = 0;
@@ -32,21 +31,33 @@ struct State {
   Function function;
   std::vector<InputSpec> inputs;
   Result result = Result::List;
-  std::vector<PyObject*> keys;               // of a dict
+  std::vector<PyObject*> keys;  // of a dict
   std::vector<PyArray_Descr*> output_descrs;
-  std::vector<Dims> expected;                // shapes of the outputs of the last call
+  std::vector<Dims> expected;  // shapes of the outputs of the last call
   bool expects = false;
-  bool slow = true;                          // a call may take long enough for a Ctrl-C
+  bool slow = true;  // a call may take long enough for a Ctrl-C
 };
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   State* state;
   PyObject* dict;
   PyObject* weakrefs;
   char trust_input;  // accepted for programs that set it
 };
+
+/// Calls that run without the GIL now. They may hold locks and want the GIL back meanwhile, so
+/// whoever holds the GIL must not wait for such a lock while there are any.
+std::atomic<int> calls_in_flight{0};
+
+/// Runs `f`, which takes locks; gives up the GIL for it only if that is needed, since expressions
+/// count their references under the GIL.
+template <class F>
+auto while_others_run(F&& f) {
+  if (calls_in_flight == 0) return f();
+  nb::gil_scoped_release no_gil;
+  return f();
+}
 
 PyTypeObject* function_type = nullptr;
 FunctionObject* cast(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
@@ -71,8 +82,7 @@ class Scratch {
 std::string name_of_input(const State& s, std::size_t i) {
   const InputSpec& spec = s.inputs[i];
   std::string where = s.function.name().empty() ? "function" : s.function.name();
-  if (spec.name)
-    return fmt::format("{}: argument {} ({})", where, i, PyUnicode_AsUTF8(spec.name));
+  if (spec.name) return fmt::format("{}: argument {} ({})", where, i, PyUnicode_AsUTF8(spec.name));
   return fmt::format("{}: argument {}", where, i);
 }
 
@@ -152,9 +162,10 @@ PyObject* adopt_output(PyArray_Descr* descr, const Dims& shape, void* data) {
   for (std::size_t i = 0; i < shape.size(); ++i) dims[i] = shape[i];
   PyObject* out = PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), dims,
                                        nullptr, data, NPY_ARRAY_CARRAY, nullptr);
-  PyObject* owner = out ? PyCapsule_New(data, nullptr, [](PyObject* c) {
-    std::free(PyCapsule_GetPointer(c, nullptr));
-  }) : nullptr;
+  PyObject* owner =
+      out ? PyCapsule_New(data, nullptr,
+                          [](PyObject* c) { std::free(PyCapsule_GetPointer(c, nullptr)); })
+          : nullptr;
   if (!owner) {
     Py_XDECREF(out);
     std::free(data);
@@ -176,8 +187,13 @@ std::byte* allocate(std::int64_t bytes) {
 /// variables are held by then and nobody who holds those waits for the GIL.
 class Outputs {
  public:
-  explicit Outputs(State& s) : state_(s), count_(s.function.output_count()), arrays_(count_),
-                               memory_(count_), pointers_(count_), shapes_(count_) {
+  explicit Outputs(State& s)
+      : state_(s),
+        count_(s.function.output_count()),
+        arrays_(count_),
+        memory_(count_),
+        pointers_(count_),
+        shapes_(count_) {
     if (!s.expects) return;
     for (std::size_t i = 0; i < count_; ++i) {
       arrays_[i] = new_output(s.output_descrs[i], s.expected[i]);
@@ -198,8 +214,8 @@ class Outputs {
     for (std::size_t i = 0; i < count_; ++i) {
       const Dims& shape = call.output_shape(i);
       if (arrays_[i] && shapes_[i] == shape) {
-        pointers_[i] = static_cast<std::byte*>(
-            PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])));
+        pointers_[i] =
+            static_cast<std::byte*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])));
       } else {
         shapes_[i] = shape;
         pointers_[i] = memory_[i] = allocate(product(shape) * size_of(call.output_dtype(i)));
@@ -225,8 +241,8 @@ class Outputs {
     for (std::size_t i = 0; i < count_; ++i) {
       if (memory_[i]) {
         Py_XDECREF(arrays_[i]);
-        arrays_[i] = adopt_output(state_.output_descrs[i], shapes_[i],
-                                  std::exchange(memory_[i], nullptr));
+        arrays_[i] =
+            adopt_output(state_.output_descrs[i], shapes_[i], std::exchange(memory_[i], nullptr));
         if (!arrays_[i]) return nullptr;
       }
       if (shrunk_ && actual_[i].size() == shapes_[i].size() && !(actual_[i] == shapes_[i]) &&
@@ -304,8 +320,8 @@ PyObject* call_checked(State& s, PyObject* const* args, std::size_t nargs, PyObj
       value = held.back().ptr();
     }
     if (!describe_array(reinterpret_cast<PyArrayObject*>(value), spec, views[i])) {
-      held.push_back(nb::steal(
-          PyArray_NewCopy(reinterpret_cast<PyArrayObject*>(value), NPY_CORDER)));
+      held.push_back(
+          nb::steal(PyArray_NewCopy(reinterpret_cast<PyArrayObject*>(value), NPY_CORDER)));
       describe_array(reinterpret_cast<PyArrayObject*>(held.back().ptr()), spec, views[i]);
     }
   }
@@ -315,6 +331,7 @@ PyObject* call_checked(State& s, PyObject* const* args, std::size_t nargs, PyObj
   {
     InterruptGuard interrupt(s.slow);
     auto start = std::chrono::steady_clock::now();
+    ++calls_in_flight;
     PyThreadState* thread = PyEval_SaveThread();
     try {
       outputs.run(views.span());
@@ -322,14 +339,14 @@ PyObject* call_checked(State& s, PyObject* const* args, std::size_t nargs, PyObj
       error = std::current_exception();
     }
     PyEval_RestoreThread(thread);
+    --calls_in_flight;
     s.slow = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1);
   }
   if (error) std::rethrow_exception(error);
   return outputs.finish();
 }
 
-PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf,
-                     PyObject* kwnames) {
+PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
   Py_INCREF(self);  // the call may run code that drops the last reference
   PyObject* result = nullptr;
   try {
@@ -456,9 +473,9 @@ InputSpec input_spec(nb::handle item) {
     PyUnicode_InternInPlace(&spec.name);
   }
   if (!value.is_none())
-    spec.value =
-        filter(value, spec.type, spec.strict, spec.downcast, "function: a default value")
-            .release().ptr();
+    spec.value = filter(value, spec.type, spec.strict, spec.downcast, "function: a default value")
+                     .release()
+                     .ptr();
   spec.variable = variable.release().ptr();
   return spec;
 }
@@ -501,12 +518,12 @@ nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb:
   o.mode = mode_of(nb::cast<std::string>(options["mode"]));
   o.no_default_updates = nb::cast<bool>(options["no_default_updates"]);
   o.strict_math = nb::cast<bool>(options["strict_math"]);
-  o.on_unused_input = nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore
-                                                               : OnUnusedInput::Raise;
+  o.on_unused_input =
+      nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
   o.threads = nb::cast<int>(options["threads"]);
   o.contexts = nb::cast<int>(options["contexts"]);
   o.disabled_passes = nb::cast<std::vector<std::string>>(options["disabled_passes"]);
-  s.function = function(in, results, o);
+  s.function = while_others_run([&] { return function(in, results, o); });
 
   for (std::size_t i = 0; i < s.function.output_count(); ++i)
     s.output_descrs.push_back(PyArray_DescrFromType(numpy_type(s.function.output_type(i).dtype)));
@@ -532,8 +549,7 @@ std::size_t input_by(const State& s, nb::handle key) {
     std::size_t i = nb::cast<std::size_t>(key);
     if (i < s.inputs.size()) return i;
   }
-  fail(Fault::Value, fmt::format("{}: {} is no input", function_name(s),
-                                 nb::cast<std::string>(nb::str(key))));
+  fail(Fault::Value, fmt::format("{}: {} is no input", function_name(s), nb::str(key).c_str()));
 }
 
 MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
@@ -565,15 +581,16 @@ MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
     if (!given[i] && spec.value) set(i, spec.value);
     if (!given[i] && known) given[i] = spec.type.shape;
     if (!given[i])
-      missing += (missing.empty() ? "" : ", ") +
-                 (spec.name ? std::string(PyUnicode_AsUTF8(spec.name)) : fmt::format("number {}", i));
+      missing +=
+          (missing.empty() ? "" : ", ") +
+          (spec.name ? std::string(PyUnicode_AsUTF8(spec.name)) : fmt::format("number {}", i));
     else
       shapes.push_back(*given[i]);
   }
   if (!missing.empty())
     fail(Fault::Type, fmt::format("memory: the shapes of these inputs are missing: {}", missing),
          "give them by name or by position: f.memory(x=(64, 784))");
-  return s.function.memory(shapes);
+  return while_others_run([&] { return s.function.memory(shapes); });
 }
 
 template <class F, class... Extra>
@@ -613,40 +630,64 @@ void bind_function(nb::module_& m) {
   method("memory", memory,
          "Plans for given shapes of the inputs without running or allocating: "
          "f.memory(x=(64, 784)), by name or by position.");
-  method("explain", [](nb::handle self) { return state_of(self).function.explain(); },
-         "The graph after each stage, the rules that fired, times and kernels.");
-  method("counter", [](nb::handle self, const std::string& name) {
-    return state_of(self).function.counter(name);
-  }, nb::arg("name"), "A counter: programs, plans, instances, kernels, calls, kernels_from_cache.");
-  method("__getitem__", [](nb::handle self, nb::handle key) -> nb::object {
-    const State& s = state_of(self);
-    PyObject* value = s.inputs[input_by(s, key)].value;
-    return value ? nb::borrow(value) : nb::none();
-  }, nb::arg("key"), "The default value of an input.");
-  method("__setitem__", [](nb::handle self, nb::handle key, nb::handle value) {
-    State& s = state_of(self);
-    InputSpec& spec = s.inputs[input_by(s, key)];
-    PyObject* filtered = filter(value, spec.type, spec.strict, spec.downcast, "a default value")
-                             .release().ptr();
-    Py_XSETREF(spec.value, filtered);
-  }, nb::arg("key"), nb::arg("value"));
-  method("free", [](nb::handle) {}, "Does nothing: memory is kept between calls by plan.");
-  property("name", [](nb::handle self) -> nb::object {
-    const std::string& name = state_of(self).function.name();
-    return name.empty() ? nb::none() : nb::object(nb::str(name.c_str()));
-  }, "The name, or None.");
-  property("inputs", [](nb::handle self) {
-    nb::list out;
-    for (const InputSpec& spec : state_of(self).inputs)
-      out.append(spec.variable ? nb::borrow(spec.variable) : nb::none());
-    return out;
-  }, "The input variables.");
-  property("output_types", [](nb::handle self) {
-    nb::list out;
-    const Function& f = state_of(self).function;
-    for (std::size_t i = 0; i < f.output_count(); ++i) out.append(nb::cast(f.output_type(i)));
-    return out;
-  }, "The types of the outputs.");
+  method(
+      "explain",
+      [](nb::handle self) {
+        return while_others_run([&] { return state_of(self).function.explain(); });
+      },
+      "The graph after each stage, the rules that fired, times and kernels.");
+  method(
+      "counter",
+      [](nb::handle self, const std::string& name) {
+        return state_of(self).function.counter(name);
+      },
+      nb::arg("name"),
+      "A counter: programs, plans, instances, kernels, calls, kernels_from_cache.");
+  method(
+      "__getitem__",
+      [](nb::handle self, nb::handle key) -> nb::object {
+        const State& s = state_of(self);
+        PyObject* value = s.inputs[input_by(s, key)].value;
+        return value ? nb::borrow(value) : nb::none();
+      },
+      nb::arg("key"), "The default value of an input.");
+  method(
+      "__setitem__",
+      [](nb::handle self, nb::handle key, nb::handle value) {
+        State& s = state_of(self);
+        InputSpec& spec = s.inputs[input_by(s, key)];
+        PyObject* filtered =
+            filter(value, spec.type, spec.strict, spec.downcast, "a default value").release().ptr();
+        Py_XSETREF(spec.value, filtered);
+      },
+      nb::arg("key"), nb::arg("value"));
+  method(
+      "free", [](nb::handle) {}, "Does nothing: memory is kept between calls by plan.");
+  property(
+      "name",
+      [](nb::handle self) -> nb::object {
+        const std::string& name = state_of(self).function.name();
+        return name.empty() ? nb::none() : nb::object(nb::str(name.c_str()));
+      },
+      "The name, or None.");
+  property(
+      "inputs",
+      [](nb::handle self) {
+        nb::list out;
+        for (const InputSpec& spec : state_of(self).inputs)
+          out.append(spec.variable ? nb::borrow(spec.variable) : nb::none());
+        return out;
+      },
+      "The input variables.");
+  property(
+      "output_types",
+      [](nb::handle self) {
+        nb::list out;
+        const Function& f = state_of(self).function;
+        for (std::size_t i = 0; i < f.output_count(); ++i) out.append(nb::cast(f.output_type(i)));
+        return out;
+      },
+      "The types of the outputs.");
 }
 
 }  // namespace snug::python

@@ -24,8 +24,7 @@ IndexItem item_of(nb::handle h) {
   if (PyBool_Check(o) || PyArray_IsScalar(o, Bool))
     fail(Fault::Unsupported, "index: a single True or False is not supported as an index",
          "use None for a new axis, or a mask of the shape of the tensor");
-  if (PyFloat_Check(o))
-    fail(Fault::Index, "index: a float is no index", "cast it to an integer");
+  if (PyFloat_Check(o)) fail(Fault::Index, "index: a float is no index", "cast it to an integer");
   if (PyUnicode_Check(o)) fail(Fault::Index, "index: a string is no index");
   if ((PyList_Check(o) || PyTuple_Check(o)) && PyObject_Length(o) == 0)
     return IndexItem(Expr(Array::zeros(DType::I64, {0})));
@@ -46,14 +45,14 @@ std::vector<IndexItem> items_of(nb::handle key) {
 
 /// `f(base, items, y)` for the x[key] that `x` is.
 template <class F>
-nb::object assign(nb::handle x, nb::handle y, const char* name, F f) {
+Tensor assign(nb::handle x, nb::handle y, const char* name, F f) {
   UserLine line;
   if (!is_variable(x) || !indexed_of(x))
     fail(Fault::Type,
          fmt::format("{}: the first argument is not the result of indexing a variable", name),
          fmt::format("write {}(x[index], y)", name));
   nb::tuple parts = nb::borrow<nb::tuple>(indexed_of(x));
-  return wrap(f(unwrap(parts[0], name), items_of(parts[1]), as_tensor(y, name)));
+  return tensor_of(f(unwrap(parts[0], name), items_of(parts[1]), as_tensor(y, name)));
 }
 
 }  // namespace
@@ -69,18 +68,26 @@ nb::object get_item(nb::handle self, nb::handle key) {
 }
 
 void bind_index(nb::module_& m) {
-  m.def("set_subtensor", [](nb::handle x, nb::handle y) {
-    return assign(x, y, "set_subtensor", [](const Expr& base, const auto& items, const Expr& v) {
-      return set_subtensor(base, items, v);
-    });
-  }, nb::arg("x"), nb::arg("y"),
-     "The tensor that x is a part of, with that part replaced by y: set_subtensor(a[i], y).");
-  m.def("inc_subtensor", [](nb::handle x, nb::handle y) {
-    return assign(x, y, "inc_subtensor", [](const Expr& base, const auto& items, const Expr& v) {
-      return inc_subtensor(base, items, v);
-    });
-  }, nb::arg("x"), nb::arg("y"),
-     "The tensor that x is a part of, with y added to that part; repeated indices add up.");
+  m.def(
+      "set_subtensor",
+      [](nb::handle x, nb::handle y) {
+        return assign(x, y, "set_subtensor",
+                      [](const Expr& base, const auto& items, const Expr& v) {
+                        return set_subtensor(base, items, v);
+                      });
+      },
+      nb::arg("x"), nb::arg("y"),
+      "The tensor that x is a part of, with that part replaced by y: set_subtensor(a[i], y).");
+  m.def(
+      "inc_subtensor",
+      [](nb::handle x, nb::handle y) {
+        return assign(x, y, "inc_subtensor",
+                      [](const Expr& base, const auto& items, const Expr& v) {
+                        return inc_subtensor(base, items, v);
+                      });
+      },
+      nb::arg("x"), nb::arg("y"),
+      "The tensor that x is a part of, with y added to that part; repeated indices add up.");
 }
 
 }  // namespace snug::python

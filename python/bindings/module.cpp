@@ -1,7 +1,6 @@
 #define SNUG_IMPORT_NUMPY
-#include "numpy_api.h"
-
 #include "bindings.h"
+#include "numpy_api.h"
 
 namespace {
 bool import_numpy() {
@@ -19,6 +18,9 @@ NB_MODULE(_core, m) {
   init_origins(m);
   init_interrupts();
   bind_objects(m);
+  bind_types(m);
+  bind_shared(m);
+  bind_as_tensor(m);
   bind_index(m);
   bind_ops(m);
   bind_function(m);

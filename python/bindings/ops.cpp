@@ -19,17 +19,23 @@ std::string doc_of(std::string_view name) {
 }
 
 void unary(nb::module_& m, const char* name, Expr (*f)(const Arg&)) {
-  m.def(name, [f, name](handle x) {
-    UserLine line;
-    return wrap(f(as_tensor(x, name)));
-  }, arg("x"), doc_of(name).c_str());
+  m.def(
+      name,
+      [f, name](handle x) {
+        UserLine line;
+        return tensor_of(f(as_tensor(x, name)));
+      },
+      arg("x"), doc_of(name).c_str());
 }
 
 void binary(nb::module_& m, const char* name, Expr (*f)(const Arg&, const Arg&)) {
-  m.def(name, [f, name](handle a, handle b) {
-    UserLine line;
-    return wrap(f(as_tensor(a, name), as_tensor(b, name)));
-  }, arg("a"), arg("b"), doc_of(name).c_str());
+  m.def(
+      name,
+      [f, name](handle a, handle b) {
+        UserLine line;
+        return tensor_of(f(as_tensor(a, name), as_tensor(b, name)));
+      },
+      arg("a"), arg("b"), doc_of(name).c_str());
 }
 
 Axes axes_of(handle h) {
@@ -56,19 +62,25 @@ std::optional<DType> dtype_or_none(handle h) {
 
 using Reduce = Expr (*)(const Arg&, const Axes&, bool);
 void reduction(nb::module_& m, const char* name, Reduce f) {
-  m.def(name, [f, name](handle x, handle axis, bool keepdims) {
-    UserLine line;
-    return wrap(f(as_tensor(x, name), axes_of(axis), keepdims));
-  }, arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
+  m.def(
+      name,
+      [f, name](handle x, handle axis, bool keepdims) {
+        UserLine line;
+        return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims));
+      },
+      arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
 }
 using SumLike = Expr (*)(const Arg&, const Axes&, bool, std::optional<DType>, std::optional<DType>);
 void sum_like(nb::module_& m, const char* name, SumLike f) {
-  m.def(name, [f, name](handle x, handle axis, handle dtype, bool keepdims, handle acc) {
-    UserLine line;
-    return wrap(f(as_tensor(x, name), axes_of(axis), keepdims, dtype_or_none(dtype),
-                  dtype_or_none(acc)));
-  }, arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
-     arg("acc_dtype") = nb::none(), doc_of(name).c_str());
+  m.def(
+      name,
+      [f, name](handle x, handle axis, handle dtype, bool keepdims, handle acc) {
+        UserLine line;
+        return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims, dtype_or_none(dtype),
+                           dtype_or_none(acc)));
+      },
+      arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
+      arg("acc_dtype") = nb::none(), doc_of(name).c_str());
 }
 
 Sizes sizes_of(handle h, std::string_view what) {
@@ -96,34 +108,50 @@ std::vector<std::int64_t> ints_of(handle h) {
 
 void bind_elementwise(nb::module_& m) {
 #define SNUG_ONE(name) unary(m, #name, static_cast<Expr (*)(const Arg&)>(snug::name));
-  SNUG_ONE(neg) SNUG_ONE(abs) SNUG_ONE(sign) SNUG_ONE(sqr) SNUG_ONE(sqrt) SNUG_ONE(exp)
-  SNUG_ONE(expm1) SNUG_ONE(exp2) SNUG_ONE(log) SNUG_ONE(log1p) SNUG_ONE(log2) SNUG_ONE(log10)
-  SNUG_ONE(tanh) SNUG_ONE(sigmoid) SNUG_ONE(softplus) SNUG_ONE(erf) SNUG_ONE(erfc) SNUG_ONE(sin)
-  SNUG_ONE(cos) SNUG_ONE(tan) SNUG_ONE(asin) SNUG_ONE(acos) SNUG_ONE(atan) SNUG_ONE(sinh)
-  SNUG_ONE(cosh) SNUG_ONE(asinh) SNUG_ONE(acosh) SNUG_ONE(atanh) SNUG_ONE(floor) SNUG_ONE(ceil)
-  SNUG_ONE(trunc) SNUG_ONE(round) SNUG_ONE(isnan) SNUG_ONE(isinf) SNUG_ONE(invert)
-  SNUG_ONE(stop_gradient) SNUG_ONE(identity) SNUG_ONE(shape) SNUG_ONE(softmax)
-  SNUG_ONE(log_softmax) SNUG_ONE(relu)
+  SNUG_ONE(neg)
+  SNUG_ONE(abs)
+  SNUG_ONE(sign)
+  SNUG_ONE(sqr) SNUG_ONE(sqrt) SNUG_ONE(exp) SNUG_ONE(expm1) SNUG_ONE(exp2) SNUG_ONE(log) SNUG_ONE(
+      log1p) SNUG_ONE(log2) SNUG_ONE(log10) SNUG_ONE(tanh) SNUG_ONE(sigmoid) SNUG_ONE(softplus)
+      SNUG_ONE(erf) SNUG_ONE(erfc) SNUG_ONE(sin) SNUG_ONE(cos) SNUG_ONE(tan) SNUG_ONE(asin)
+          SNUG_ONE(acos) SNUG_ONE(atan) SNUG_ONE(sinh) SNUG_ONE(cosh) SNUG_ONE(asinh) SNUG_ONE(
+              acosh) SNUG_ONE(atanh) SNUG_ONE(floor) SNUG_ONE(ceil) SNUG_ONE(trunc) SNUG_ONE(round)
+              SNUG_ONE(isnan) SNUG_ONE(isinf) SNUG_ONE(invert) SNUG_ONE(stop_gradient) SNUG_ONE(
+                  identity) SNUG_ONE(shape) SNUG_ONE(softmax) SNUG_ONE(log_softmax) SNUG_ONE(relu)
 #undef SNUG_ONE
 #define SNUG_TWO(name) binary(m, #name, static_cast<Expr (*)(const Arg&, const Arg&)>(snug::name));
-  SNUG_TWO(add) SNUG_TWO(sub) SNUG_TWO(mul) SNUG_TWO(div) SNUG_TWO(floor_div) SNUG_TWO(mod)
-  SNUG_TWO(pow) SNUG_TWO(minimum) SNUG_TWO(maximum) SNUG_TWO(atan2) SNUG_TWO(lt) SNUG_TWO(le)
-  SNUG_TWO(gt) SNUG_TWO(ge) SNUG_TWO(eq) SNUG_TWO(ne) SNUG_TWO(bit_and) SNUG_TWO(bit_or)
-  SNUG_TWO(bit_xor) SNUG_TWO(shl) SNUG_TWO(shr) SNUG_TWO(dot) SNUG_TWO(batched_dot)
-  SNUG_TWO(categorical_crossentropy) SNUG_TWO(binary_crossentropy)
+                  SNUG_TWO(add) SNUG_TWO(sub) SNUG_TWO(mul) SNUG_TWO(div) SNUG_TWO(floor_div)
+                      SNUG_TWO(mod) SNUG_TWO(pow) SNUG_TWO(minimum) SNUG_TWO(maximum)
+                          SNUG_TWO(atan2) SNUG_TWO(lt) SNUG_TWO(le) SNUG_TWO(gt) SNUG_TWO(ge)
+                              SNUG_TWO(eq) SNUG_TWO(ne) SNUG_TWO(bit_and) SNUG_TWO(bit_or)
+                                  SNUG_TWO(bit_xor) SNUG_TWO(shl) SNUG_TWO(shr) SNUG_TWO(dot)
+                                      SNUG_TWO(batched_dot) SNUG_TWO(categorical_crossentropy)
+                                          SNUG_TWO(binary_crossentropy)
 #undef SNUG_TWO
-  m.def("cast", [](handle x, handle dtype) {
-    UserLine line;
-    return wrap(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
-  }, arg("x"), arg("dtype"), doc_of("cast").c_str());
-  m.def("switch", [](handle c, handle a, handle b) {
-    UserLine line;
-    return wrap(switch_(as_tensor(c, "switch"), as_tensor(a, "switch"), as_tensor(b, "switch")));
-  }, arg("cond"), arg("ift"), arg("iff"), doc_of("switch").c_str());
-  m.def("clip", [](handle x, handle low, handle high) {
-    UserLine line;
-    return wrap(clip(as_tensor(x, "clip"), as_tensor(low, "clip"), as_tensor(high, "clip")));
-  }, arg("x"), arg("min"), arg("max"), "x, but at least min and at most max.");
+                                              m.def(
+                                                  "cast",
+                                                  [](handle x, handle dtype) {
+                                                    UserLine line;
+                                                    return tensor_of(snug::cast(
+                                                        as_tensor(x, "cast"), as_dtype(dtype)));
+                                                  },
+                                                  arg("x"), arg("dtype"), doc_of("cast").c_str());
+  m.def(
+      "switch",
+      [](handle c, handle a, handle b) {
+        UserLine line;
+        return tensor_of(
+            switch_(as_tensor(c, "switch"), as_tensor(a, "switch"), as_tensor(b, "switch")));
+      },
+      arg("cond"), arg("ift"), arg("iff"), doc_of("switch").c_str());
+  m.def(
+      "clip",
+      [](handle x, handle low, handle high) {
+        UserLine line;
+        return tensor_of(
+            clip(as_tensor(x, "clip"), as_tensor(low, "clip"), as_tensor(high, "clip")));
+      },
+      arg("x"), arg("min"), arg("max"), "x, but at least min and at most max.");
 }
 
 void bind_reductions(nb::module_& m) {
@@ -136,215 +164,311 @@ void bind_reductions(nb::module_& m) {
   reduction(m, "all", snug::all);
   reduction(m, "argmax", snug::argmax);
   reduction(m, "argmin", snug::argmin);
-  m.def("var", [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
-    UserLine line;
-    return wrap(snug::var(as_tensor(x, "var"), axes_of(axis), keepdims, ddof));
-  }, arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
-  m.def("std", [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
-    UserLine line;
-    return wrap(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
-  }, arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+  m.def(
+      "var",
+      [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
+        UserLine line;
+        return tensor_of(snug::var(as_tensor(x, "var"), axes_of(axis), keepdims, ddof));
+      },
+      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+  m.def(
+      "std",
+      [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
+        UserLine line;
+        return tensor_of(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
+      },
+      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
 }
 
 void bind_shapes(nb::module_& m) {
-  m.def("shape_i", [](handle x, std::int64_t axis) {
-    UserLine line;
-    return wrap(shape_i(as_tensor(x, "shape"), axis));
-  }, arg("x"), arg("axis"), "The size of one axis.");
-  m.def("reshape", [](handle x, handle sizes) {
-    UserLine line;
-    return wrap(reshape(as_tensor(x, "reshape"), sizes_of(sizes, "reshape")));
-  }, arg("x"), arg("shape"), doc_of("reshape").c_str());
-  m.def("flatten", [](handle x, int ndim) {
-    UserLine line;
-    return wrap(flatten(as_tensor(x, "flatten"), ndim));
-  }, arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
-  m.def("dimshuffle", [](handle x, handle pattern) {
-    UserLine line;
-    std::vector<std::int64_t> list;
-    for (handle p : nb::iter(pattern)) {
-      if (nb::isinstance<nb::str>(p)) {
-        if (nb::cast<std::string>(p) != "x")
-          fail(Fault::Value, fmt::format("dimshuffle: '{}' in the pattern; a new axis is 'x'",
-                                         nb::cast<std::string>(p)));
-        list.push_back(-1);
-        continue;
-      }
-      std::int64_t axis = nb::cast<std::int64_t>(nb::int_(p));
-      if (axis < 0) fail(Fault::Value, fmt::format("dimshuffle: axis {} in the pattern", axis));
-      list.push_back(axis);
-    }
-    return wrap(dimshuffle(as_tensor(x, "dimshuffle"), list));
-  }, arg("x"), arg("pattern"), doc_of("dimshuffle").c_str());
-  m.def("transpose", [](handle x, handle axes) {
-    UserLine line;
-    return wrap(transpose(as_tensor(x, "transpose"),
-                          axes.is_none() ? std::vector<std::int64_t>{} : ints_of(axes)));
-  }, arg("x"), arg("axes") = nb::none(), "x with its axes reversed, or in the given order.");
-  m.def("swapaxes", [](handle x, std::int64_t a, std::int64_t b) {
-    UserLine line;
-    return wrap(swapaxes(as_tensor(x, "swapaxes"), a, b));
-  }, arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
-  m.def("broadcast_to", [](handle x, handle sizes) {
-    UserLine line;
-    return wrap(broadcast_to(as_tensor(x, "broadcast_to"), sizes_of(sizes, "broadcast_to")));
-  }, arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
-  m.def("zeros_like", [](handle x, handle dtype) {
-    UserLine line;
-    return wrap(zeros_like(as_tensor(x, "zeros_like"), dtype_or_none(dtype)));
-  }, arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
-  m.def("ones_like", [](handle x, handle dtype) {
-    UserLine line;
-    return wrap(ones_like(as_tensor(x, "ones_like"), dtype_or_none(dtype)));
-  }, arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
-  m.def("addbroadcast", [](handle x, handle axes) {
-    UserLine line;
-    return wrap(addbroadcast(as_tensor(x, "addbroadcast"), ints_of(axes)));
-  }, arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
-  m.def("unbroadcast", [](handle x, handle axes) {
-    UserLine line;
-    return wrap(unbroadcast(as_tensor(x, "unbroadcast"), ints_of(axes)));
-  }, arg("x"), arg("axes"), "Says that these axes do not stretch.");
-  m.def("specify_shape", [](handle x, handle sizes) {
-    UserLine line;
-    std::vector<std::int64_t> list;
-    for (std::int64_t d : dims_of(sizes)) list.push_back(d);
-    return wrap(specify_shape(as_tensor(x, "specify_shape"), list));
-  }, arg("x"), arg("shape"), "x, whose sizes are checked at the call and known from here on.");
-  m.def("concatenate", [](handle xs, std::int64_t axis) {
-    UserLine line;
-    return wrap(concatenate(tensors_of(xs, "concatenate"), axis));
-  }, arg("tensors"), arg("axis") = 0, doc_of("concatenate").c_str());
-  m.def("stack", [](handle xs, std::int64_t axis) {
-    UserLine line;
-    return wrap(stack(tensors_of(xs, "stack"), axis));
-  }, arg("tensors"), arg("axis") = 0, "The tensors side by side on a new axis.");
-  m.def("arange", [](handle start, handle stop, handle step, handle dtype) {
-    UserLine line;
-    return wrap(arange(as_tensor(start, "arange"), as_tensor(stop, "arange"),
-                       as_tensor(step, "arange"), dtype_or_none(dtype)));
-  }, arg("start"), arg("stop"), arg("step"), arg("dtype").none(), doc_of("arange").c_str());
-  m.def("eye", [](handle n, handle cols, std::int64_t k, handle dtype) {
-    UserLine line;
-    return wrap(eye(as_tensor(n, "eye"), as_tensor(cols, "eye"), k, as_dtype(dtype)));
-  }, arg("n"), arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
-  m.def("tril", [](handle x, std::int64_t k) {
-    UserLine line;
-    return wrap(tril(as_tensor(x, "tril"), k));
-  }, arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
-  m.def("triu", [](handle x, std::int64_t k) {
-    UserLine line;
-    return wrap(triu(as_tensor(x, "triu"), k));
-  }, arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
-  m.def("nonzero", [](handle x) {
-    UserLine line;
-    return nb::tuple(wrap_all(nonzero(as_tensor(x, "nonzero"))));
-  }, arg("x"), doc_of("nonzero").c_str());
+  m.def(
+      "shape_i",
+      [](handle x, std::int64_t axis) {
+        UserLine line;
+        return tensor_of(shape_i(as_tensor(x, "shape"), axis));
+      },
+      arg("x"), arg("axis"), "The size of one axis.");
+  m.def(
+      "reshape",
+      [](handle x, handle sizes) {
+        UserLine line;
+        return tensor_of(reshape(as_tensor(x, "reshape"), sizes_of(sizes, "reshape")));
+      },
+      arg("x"), arg("shape"), doc_of("reshape").c_str());
+  m.def(
+      "flatten",
+      [](handle x, int ndim) {
+        UserLine line;
+        return tensor_of(flatten(as_tensor(x, "flatten"), ndim));
+      },
+      arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
+  m.def(
+      "dimshuffle",
+      [](handle x, handle pattern) {
+        UserLine line;
+        std::vector<std::int64_t> list;
+        for (handle p : nb::iter(pattern)) {
+          if (nb::isinstance<nb::str>(p)) {
+            if (nb::cast<std::string>(p) != "x")
+              fail(Fault::Value, fmt::format("dimshuffle: '{}' in the pattern; a new axis is 'x'",
+                                             nb::cast<std::string>(p)));
+            list.push_back(-1);
+            continue;
+          }
+          std::int64_t axis = nb::cast<std::int64_t>(nb::int_(p));
+          if (axis < 0) fail(Fault::Value, fmt::format("dimshuffle: axis {} in the pattern", axis));
+          list.push_back(axis);
+        }
+        return tensor_of(dimshuffle(as_tensor(x, "dimshuffle"), list));
+      },
+      arg("x"), arg("pattern"), doc_of("dimshuffle").c_str());
+  m.def(
+      "transpose",
+      [](handle x, handle axes) {
+        UserLine line;
+        return tensor_of(transpose(as_tensor(x, "transpose"),
+                                   axes.is_none() ? std::vector<std::int64_t>{} : ints_of(axes)));
+      },
+      arg("x"), arg("axes") = nb::none(), "x with its axes reversed, or in the given order.");
+  m.def(
+      "swapaxes",
+      [](handle x, std::int64_t a, std::int64_t b) {
+        UserLine line;
+        return tensor_of(swapaxes(as_tensor(x, "swapaxes"), a, b));
+      },
+      arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
+  m.def(
+      "broadcast_to",
+      [](handle x, handle sizes) {
+        UserLine line;
+        return tensor_of(
+            broadcast_to(as_tensor(x, "broadcast_to"), sizes_of(sizes, "broadcast_to")));
+      },
+      arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
+  m.def(
+      "zeros_like",
+      [](handle x, handle dtype) {
+        UserLine line;
+        return tensor_of(zeros_like(as_tensor(x, "zeros_like"), dtype_or_none(dtype)));
+      },
+      arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
+  m.def(
+      "ones_like",
+      [](handle x, handle dtype) {
+        UserLine line;
+        return tensor_of(ones_like(as_tensor(x, "ones_like"), dtype_or_none(dtype)));
+      },
+      arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
+  m.def(
+      "addbroadcast",
+      [](handle x, handle axes) {
+        UserLine line;
+        return tensor_of(addbroadcast(as_tensor(x, "addbroadcast"), ints_of(axes)));
+      },
+      arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
+  m.def(
+      "unbroadcast",
+      [](handle x, handle axes) {
+        UserLine line;
+        return tensor_of(unbroadcast(as_tensor(x, "unbroadcast"), ints_of(axes)));
+      },
+      arg("x"), arg("axes"), "Says that these axes do not stretch.");
+  m.def(
+      "specify_shape",
+      [](handle x, handle sizes) {
+        UserLine line;
+        std::vector<std::int64_t> list;
+        for (std::int64_t d : dims_of(sizes)) list.push_back(d);
+        return tensor_of(specify_shape(as_tensor(x, "specify_shape"), list));
+      },
+      arg("x"), arg("shape"), "x, whose sizes are checked at the call and known from here on.");
+  m.def(
+      "concatenate",
+      [](handle xs, std::int64_t axis) {
+        UserLine line;
+        return tensor_of(concatenate(tensors_of(xs, "concatenate"), axis));
+      },
+      arg("tensors"), arg("axis") = 0, doc_of("concatenate").c_str());
+  m.def(
+      "stack",
+      [](handle xs, std::int64_t axis) {
+        UserLine line;
+        return tensor_of(stack(tensors_of(xs, "stack"), axis));
+      },
+      arg("tensors"), arg("axis") = 0, "The tensors side by side on a new axis.");
+  m.def(
+      "arange",
+      [](handle start, handle stop, handle step, handle dtype) {
+        UserLine line;
+        return tensor_of(arange(as_tensor(start, "arange"), as_tensor(stop, "arange"),
+                                as_tensor(step, "arange"), dtype_or_none(dtype)));
+      },
+      arg("start"), arg("stop"), arg("step"), arg("dtype").none(), doc_of("arange").c_str());
+  m.def(
+      "eye",
+      [](handle n, handle cols, std::int64_t k, handle dtype) {
+        UserLine line;
+        return tensor_of(eye(as_tensor(n, "eye"), as_tensor(cols, "eye"), k, as_dtype(dtype)));
+      },
+      arg("n"), arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
+  m.def(
+      "tril",
+      [](handle x, std::int64_t k) {
+        UserLine line;
+        return tensor_of(tril(as_tensor(x, "tril"), k));
+      },
+      arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
+  m.def(
+      "triu",
+      [](handle x, std::int64_t k) {
+        UserLine line;
+        return tensor_of(triu(as_tensor(x, "triu"), k));
+      },
+      arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
+  m.def(
+      "nonzero",
+      [](handle x) {
+        UserLine line;
+        return nb::tuple(wrap_all(nonzero(as_tensor(x, "nonzero"))));
+      },
+      arg("x"), doc_of("nonzero").c_str());
 }
 
 void bind_linear(nb::module_& m) {
-  m.def("tensordot", [](handle a, handle b, handle axes_a, handle axes_b) {
-    UserLine line;
-    return wrap(tensordot(as_tensor(a, "tensordot"), as_tensor(b, "tensordot"), ints_of(axes_a),
-                          ints_of(axes_b)));
-  }, arg("a"), arg("b"), arg("axes_a"), arg("axes_b"), "The product summed over pairs of axes.");
-  m.def("cholesky", [](handle a, bool lower) {
-    UserLine line;
-    return wrap(cholesky(as_tensor(a, "cholesky"), lower));
-  }, arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
-  m.def("solve", [](handle a, handle b, const std::string& kind, bool trans) {
-    UserLine line;
-    return wrap(solve(as_tensor(a, "solve"), as_tensor(b, "solve"), kind, trans));
-  }, arg("a"), arg("b"), arg("kind") = "general", arg("trans") = false, doc_of("solve").c_str());
-  m.def("conv2d", [](handle x, handle w, const std::string& border_mode, handle pad,
-                     std::pair<std::int64_t, std::int64_t> subsample,
-                     std::pair<std::int64_t, std::int64_t> dilation, bool flip,
-                     std::int64_t groups) {
-    UserLine line;
-    ConvOptions options;
-    options.border_mode = border_mode;
-    options.pad = ints_of(pad);
-    options.subsample = {subsample.first, subsample.second};
-    options.dilation = {dilation.first, dilation.second};
-    options.flip = flip;
-    options.groups = groups;
-    return wrap(conv2d(as_tensor(x, "conv2d"), as_tensor(w, "conv2d"), options));
-  }, arg("x"), arg("w"), arg("border_mode"), arg("pad"), arg("subsample"), arg("dilation"),
-     arg("flip"), arg("groups"), doc_of("conv2d").c_str());
+  m.def(
+      "tensordot",
+      [](handle a, handle b, handle axes_a, handle axes_b) {
+        UserLine line;
+        return tensor_of(tensordot(as_tensor(a, "tensordot"), as_tensor(b, "tensordot"),
+                                   ints_of(axes_a), ints_of(axes_b)));
+      },
+      arg("a"), arg("b"), arg("axes_a"), arg("axes_b"), "The product summed over pairs of axes.");
+  m.def(
+      "cholesky",
+      [](handle a, bool lower) {
+        UserLine line;
+        return tensor_of(cholesky(as_tensor(a, "cholesky"), lower));
+      },
+      arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
+  m.def(
+      "solve",
+      [](handle a, handle b, const std::string& kind, bool trans) {
+        UserLine line;
+        return tensor_of(solve(as_tensor(a, "solve"), as_tensor(b, "solve"), kind, trans));
+      },
+      arg("a"), arg("b"), arg("kind") = "general", arg("trans") = false, doc_of("solve").c_str());
+  m.def(
+      "conv2d",
+      [](handle x, handle w, const std::string& border_mode, handle pad,
+         std::pair<std::int64_t, std::int64_t> subsample,
+         std::pair<std::int64_t, std::int64_t> dilation, bool flip, std::int64_t groups) {
+        UserLine line;
+        ConvOptions options;
+        options.border_mode = border_mode;
+        options.pad = ints_of(pad);
+        options.subsample = {subsample.first, subsample.second};
+        options.dilation = {dilation.first, dilation.second};
+        options.flip = flip;
+        options.groups = groups;
+        return tensor_of(conv2d(as_tensor(x, "conv2d"), as_tensor(w, "conv2d"), options));
+      },
+      arg("x"), arg("w"), arg("border_mode"), arg("pad"), arg("subsample"), arg("dilation"),
+      arg("flip"), arg("groups"), doc_of("conv2d").c_str());
 }
 
 void bind_random(nb::module_& m) {
   nb::class_<RandomStream>(m, "RandomStream", "A source of random expressions.")
       .def(nb::init<std::uint64_t>(), arg("seed") = 42)
-      .def("uniform", [](RandomStream& s, handle size, double low, double high, handle dtype) {
-        UserLine line;
-        return wrap(s.uniform(sizes_of(size, "uniform"), low, high, dtype_or_none(dtype)));
-      }, arg("size"), arg("low") = 0.0, arg("high") = 1.0, arg("dtype") = nb::none(),
-         "Uniform numbers from low to high.")
-      .def("normal", [](RandomStream& s, handle size, double avg, double std, handle dtype) {
-        UserLine line;
-        return wrap(s.normal(sizes_of(size, "normal"), avg, std, dtype_or_none(dtype)));
-      }, arg("size"), arg("avg") = 0.0, arg("std") = 1.0, arg("dtype") = nb::none(),
-         "Normal numbers.")
-      .def("bernoulli", [](RandomStream& s, handle size, handle p, handle dtype) {
-        UserLine line;
-        return wrap(s.bernoulli(sizes_of(size, "bernoulli"), as_tensor(p, "bernoulli"),
-                                dtype_or_none(dtype)));
-      }, arg("size"), arg("p") = 0.5, arg("dtype") = nb::none(), "1 with probability p, else 0.")
+      .def(
+          "uniform",
+          [](RandomStream& s, handle size, double low, double high, handle dtype) {
+            UserLine line;
+            return tensor_of(s.uniform(sizes_of(size, "uniform"), low, high, dtype_or_none(dtype)));
+          },
+          arg("size"), arg("low") = 0.0, arg("high") = 1.0, arg("dtype") = nb::none(),
+          "Uniform numbers from low to high.")
+      .def(
+          "normal",
+          [](RandomStream& s, handle size, double avg, double std, handle dtype) {
+            UserLine line;
+            return tensor_of(s.normal(sizes_of(size, "normal"), avg, std, dtype_or_none(dtype)));
+          },
+          arg("size"), arg("avg") = 0.0, arg("std") = 1.0, arg("dtype") = nb::none(),
+          "Normal numbers.")
+      .def(
+          "bernoulli",
+          [](RandomStream& s, handle size, handle p, handle dtype) {
+            UserLine line;
+            return tensor_of(s.bernoulli(sizes_of(size, "bernoulli"), as_tensor(p, "bernoulli"),
+                                         dtype_or_none(dtype)));
+          },
+          arg("size"), arg("p") = 0.5, arg("dtype") = nb::none(), "1 with probability p, else 0.")
       .def("seed", &RandomStream::seed, arg("seed"),
            "Sets all states as if the draws so far had been made with this seed.");
-  m.def("dropout", [](handle x, double p, RandomStream& stream) {
-    UserLine line;
-    return wrap(dropout(as_tensor(x, "dropout"), p, stream));
-  }, arg("x"), arg("p"), arg("stream"),
-     "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
+  m.def(
+      "dropout",
+      [](handle x, double p, RandomStream& stream) {
+        UserLine line;
+        return tensor_of(dropout(as_tensor(x, "dropout"), p, stream));
+      },
+      arg("x"), arg("p"), arg("stream"),
+      "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
 }
 
 void bind_loops(nb::module_& m) {
-  m.def("loop", [](nb::callable fn, handle sequences, handle states, handle count) {
-    UserLine line;
-    LoopBody body = [&](const Expr& index, const std::vector<Expr>& elements,
-                        const std::vector<Expr>& before) {
-      object result = fn(wrap(index), wrap_all(elements), wrap_all(before));
-      LoopStep step;
-      step.states = tensors_of(result[0], "loop");
-      step.outputs = tensors_of(result[1], "loop");
-      return step;
-    };
-    LoopResult r = loop(body, tensors_of(sequences, "loop"), tensors_of(states, "loop"),
-                        count.is_none() ? Expr() : as_tensor(count, "loop"));
-    return nb::make_tuple(wrap_all(r.states), wrap_all(r.outputs));
-  }, arg("fn"), arg("sequences"), arg("states"), arg("count").none(),
-     "fn(index, elements, states) -> (new states, outputs), once per element of the sequences.");
-  m.def("substitute", [](handle roots, handle replacements) {
-    UserLine line;
-    std::vector<std::pair<Expr, Expr>> pairs;
-    for (handle p : nb::iter(replacements)) {
-      nb::object pair = nb::borrow(p);
-      pairs.emplace_back(unwrap(object(pair[0]), "clone"), as_tensor(object(pair[1]), "clone"));
-    }
-    return wrap_all(substitute(unwrap_all(roots, "clone"), pairs));
-  }, arg("roots"), arg("replacements"));
+  m.def(
+      "loop",
+      [](nb::callable fn, handle sequences, handle states, handle count) {
+        UserLine line;
+        LoopBody body = [&](const Expr& index, const std::vector<Expr>& elements,
+                            const std::vector<Expr>& before) {
+          object result = fn(wrap(index), wrap_all(elements), wrap_all(before));
+          LoopStep step;
+          step.states = tensors_of(result[0], "loop");
+          step.outputs = tensors_of(result[1], "loop");
+          return step;
+        };
+        LoopResult r = loop(body, tensors_of(sequences, "loop"), tensors_of(states, "loop"),
+                            count.is_none() ? Expr() : as_tensor(count, "loop"));
+        return nb::make_tuple(wrap_all(r.states), wrap_all(r.outputs));
+      },
+      arg("fn"), arg("sequences"), arg("states"), arg("count").none(),
+      "fn(index, elements, states) -> (new states, outputs), once per element of the sequences.");
+  m.def(
+      "substitute",
+      [](handle roots, handle replacements) {
+        UserLine line;
+        std::vector<std::pair<Expr, Expr>> pairs;
+        for (handle p : nb::iter(replacements)) {
+          nb::object pair = nb::borrow(p);
+          pairs.emplace_back(unwrap(object(pair[0]), "clone"), as_tensor(object(pair[1]), "clone"));
+        }
+        return wrap_all(substitute(unwrap_all(roots, "clone"), pairs));
+      },
+      arg("roots"), arg("replacements"));
 }
 
 void bind_grad(nb::module_& m) {
-  m.def("gradients", [](handle cost, handle wrt, handle consider_constant, handle known_grads,
-                        bool raise, bool zero) {
-    UserLine line;
-    GradOptions options;
-    for (handle h : nb::iter(consider_constant))
-      options.consider_constant.push_back(unwrap(h, "grad"));
-    for (handle p : nb::iter(known_grads)) {
-      nb::object pair = nb::borrow(p);
-      options.known_grads.emplace_back(unwrap(object(pair[0]), "grad"),
-                                       as_tensor(object(pair[1]), "grad"));
-    }
-    options.disconnected_inputs = raise ? Disconnected::Raise : Disconnected::Ignore;
-    options.zero_if_disconnected = zero;
-    return wrap_all(gradients(cost.is_none() ? Expr() : unwrap(cost, "grad"),
-                              unwrap_all(wrt, "grad"), options));
-  }, arg("cost").none(), arg("wrt"), arg("consider_constant"), arg("known_grads"), arg("raise_"),
-     arg("zero"));
+  m.def(
+      "gradients",
+      [](handle cost, handle wrt, handle consider_constant, handle known_grads, bool raise,
+         bool zero) {
+        UserLine line;
+        GradOptions options;
+        for (handle h : nb::iter(consider_constant))
+          options.consider_constant.push_back(unwrap(h, "grad"));
+        for (handle p : nb::iter(known_grads)) {
+          nb::object pair = nb::borrow(p);
+          options.known_grads.emplace_back(unwrap(object(pair[0]), "grad"),
+                                           as_tensor(object(pair[1]), "grad"));
+        }
+        options.disconnected_inputs = raise ? Disconnected::Raise : Disconnected::Ignore;
+        options.zero_if_disconnected = zero;
+        return wrap_all(gradients(cost.is_none() ? Expr() : unwrap(cost, "grad"),
+                                  unwrap_all(wrt, "grad"), options));
+      },
+      arg("cost").none(), arg("wrt"), arg("consider_constant"), arg("known_grads"), arg("raise_"),
+      arg("zero"));
 }
 
 }  // namespace

@@ -11,10 +11,7 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core
-
-_core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
-
+from snug import _core, gradient, printing, tensor
 from snug._config import config
 from snug._core import (
     Apply,
@@ -31,11 +28,12 @@ from snug._core import (
 )
 from snug._function import In, Out, function
 from snug._shared import shared
-from snug import tensor
-from snug import gradient, printing
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+
+# Expressions carry the lines of the user's code, not of this package.
+_core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
 
 __version__ = "0.1.0"
 __all__ = [

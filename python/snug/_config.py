@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from snug import _core
 
@@ -54,7 +54,7 @@ class Config:
     device           where functions run
     """
 
-    _settings: dict[str, tuple[Any, Callable[[str, Any], Any]]] = {
+    _settings: ClassVar[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
         "floatX": ("float32", _float_type),
         "memory": (None, _budget),
         "mode": ("fast", _one_of("fast", "check", "reference")),

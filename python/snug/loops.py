@@ -64,9 +64,7 @@ def loop(
     return _core.loop(body, _as_list(sequences), _as_list(states), n_steps)
 
 
-def clone(
-    output: Any, replace: Any = None, strict: bool = True, share_inputs: bool = True
-) -> Any:
+def clone(output: Any, replace: Any = None, strict: bool = True, share_inputs: bool = True) -> Any:
     """The expression, or list of expressions, with parts replaced: {old: new} or pairs."""
     pairs = list(replace.items()) if isinstance(replace, Mapping) else list(replace or [])
     several = isinstance(output, (list, tuple))

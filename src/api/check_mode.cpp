@@ -1,13 +1,182 @@
 #include "api/check_mode.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <set>
+
+#include "backend/reference/interpret_graph.h"
 
 namespace snug {
+namespace {
 
-void StepChecker::start(const RunState& state) {
-  std::memset(state.arena, 0xff, executable_.planned->plan.bytes);
+double tolerance_of(DType t) {
+  switch (t) {
+    case DType::F64: return 1e-9;
+    case DType::F32: return 2e-4;
+    default: return 2e-2;
+  }
 }
 
-void StepChecker::after(const Executable&, const RunState&, std::uint32_t) {}
+constexpr int kPoison = 0xff;  // NaN for floats, far out of range for indices
+
+}  // namespace
+
+void StepChecker::start(const RunState& state) {
+  if (executable_.planned->plan.bytes)
+    std::memset(state.arena, kPoison, executable_.planned->plan.bytes);
+}
+
+RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) const {
+  const Program& p = executable_.lowered->program;
+  const Place& place = p.places.at(v);
+  const Type& t = p.type(v);
+  Array a;
+  a.dtype = t.dtype;
+  for (SizeId d : t.dims) a.shape.push_back(state.sizes[d]);
+  for (SizeId s : place.layout.strides) a.strides.push_back(state.sizes[s]);
+  a.data = buffer + state.sizes[place.layout.offset] * size_of(t.dtype);
+  return RefTensor::from(a);
+}
+
+void StepChecker::evaluate(const RunState& state, std::uint32_t at, const std::vector<Value>& wanted) {
+  const Program& p = executable_.lowered->program;
+  const Graph& g = p.graph;
+  const Step& step = executable_.planned->schedule.steps[at];
+  const Task& task = p.tasks[step.task];
+  auto buffer_of = [&](Value root) -> std::byte* {
+    auto it = std::find(task.reads.begin(), task.reads.end(), root);
+    if (it == task.reads.end()) return nullptr;
+    return state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]];
+  };
+  Tensors known;
+  auto leaf_value = [&](Value v) -> bool {  // read from memory, from sizes, or a constant
+    const Node& n = g.node(v);
+    if (n.op->name == "constant") {
+      known[v] = RefTensor::from(*n.attrs.array("value"));
+      return true;
+    }
+    if (auto place = p.places.find(v); place != p.places.end())
+      if (std::byte* buffer = buffer_of(place->second.root)) {
+        known[v] = read(state, v, buffer);
+        return true;
+      }
+    if (auto e = g.elements(v); !e.empty()) {
+      Dims shape;
+      for (SizeId d : g.type(v).dims) shape.push_back(state.sizes[d]);
+      RefTensor t = RefTensor::zeros(g.type(v).dtype, shape);
+      for (std::size_t k = 0; k < e.size(); ++k) t.set(static_cast<std::int64_t>(k), {0, state.sizes[e[k]]});
+      known[v] = std::move(t);
+      return true;
+    }
+    return false;
+  };
+  std::set<std::uint32_t> nodes;  // to run, in order of id
+  std::vector<Value> stack = wanted;
+  while (!stack.empty()) {
+    Value v = stack.back();
+    stack.pop_back();
+    bool target = std::find(wanted.begin(), wanted.end(), v) != wanted.end();
+    if (known.count(v) || nodes.count(v.node)) continue;
+    if (!target && leaf_value(v)) continue;
+    nodes.insert(v.node);
+    for (Value x : g.node(v).inputs) stack.push_back(x);
+  }
+  for (std::uint32_t id : nodes) {
+    const Node& n = g.node(id);
+    std::vector<const RefTensor*> inputs;
+    for (Value x : n.inputs) inputs.push_back(&known.at(x));
+    std::vector<Dims> shapes;
+    for (const Type& t : n.types) {
+      Dims shape;
+      for (SizeId d : t.dims)
+        shape.push_back(g.sizes().is_runtime(d) ? executable_.bounds.high[d] : state.sizes[d]);
+      shapes.push_back(shape);
+    }
+    std::vector<RefTensor> results = interpret_node(n, inputs, shapes);
+    for (std::uint32_t k = 0; k < results.size(); ++k) known[{id, k}] = std::move(results[k]);
+  }
+  for (Value v : wanted) expected_[v] = known.at(v);
+}
+
+void StepChecker::before(const RunState& state, std::uint32_t at) {
+  const Program& p = executable_.lowered->program;
+  const Step& step = executable_.planned->schedule.steps[at];
+  if (step.commit_copy) return;
+  const Task& task = p.tasks[step.task];
+  std::size_t graph_nodes = p.graph.nodes().size();
+  // The second half of a blocked reduction sees partial results only: its values are computed with
+  // the first half.
+  for (Value v : task.reads)
+    if (v.node >= graph_nodes) return;
+  std::vector<Value> wanted;
+  if (task.kind == Task::Kind::Kernel) {
+    for (std::uint32_t id : task.covers)
+      if (auto it = p.places.find({id, 0}); it != p.places.end() && it->second.root == Value{id, 0})
+        wanted.push_back({id, 0});
+  } else {
+    wanted = task.writes;
+  }
+  evaluate(state, at, wanted);
+}
+
+void StepChecker::compare(const RunState& state, std::uint32_t at, Value v, std::byte* buffer) const {
+  const Program& p = executable_.lowered->program;
+  const RefTensor& want = expected_.at(v);
+  RefTensor got = read(state, v, buffer);
+  const Task& task = p.tasks[executable_.planned->schedule.steps[at].task];
+  auto bad = [&](std::int64_t k, std::string a, std::string b) {
+    throw Error(Fault::Internal,
+                fmt::format("step {} ({}): element {} of %{} is {}, the reference has {}", at, task.name, k, v.node, a, b),
+                "this is a fault of Snug, not of your program; please report it with this text", task.origin);
+  };
+  if (got.size() != want.size()) bad(0, describe_shape(got.shape), describe_shape(want.shape));
+  bool float_inputs = false;
+  for (Value r : task.reads) float_inputs |= is_float(p.type(r).dtype);
+  double largest = 0;
+  if (want.floating())
+    for (double f : want.f)
+      if (std::isfinite(f)) largest = std::max(largest, std::fabs(f));
+  double tolerance = tolerance_of(want.dtype);
+  std::int64_t different = 0;
+  for (std::int64_t k = 0; k < want.size(); ++k) {
+    if (!want.floating()) {
+      if (got.i[k] == want.i[k]) continue;
+      // Comparisons of rounded floats may differ where the values are equal but for rounding.
+      if (!float_inputs || ++different > 1 + want.size() / 100)
+        bad(k, std::to_string(got.i[k]), std::to_string(want.i[k]));
+      continue;
+    }
+    double a = got.f[k], b = want.f[k];
+    if (std::isnan(a) && std::isnan(b)) continue;
+    if (std::isinf(b) ? a == b : std::fabs(a - b) <= tolerance * (std::fabs(b) + largest) + 1e-30) continue;
+    bad(k, fmt::format("{}", a), fmt::format("{}", b));
+  }
+}
+
+void StepChecker::poison_dead(const RunState& state, std::uint32_t at) const {
+  const Schedule& s = executable_.planned->schedule;
+  std::vector<bool> handed(s.buffers.size(), false);
+  for (const Buffer& b : s.buffers)
+    if (b.in_place_of >= 0) handed[static_cast<std::size_t>(b.in_place_of)] = true;
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b)
+    if (s.buffers[b].where == Where::Arena && s.buffers[b].last == at && !handed[b] && s.buffers[b].bytes)
+      std::memset(state.buffers[b], kPoison, s.buffers[b].bytes);
+}
+
+void StepChecker::after(const RunState& state, std::uint32_t at) {
+  const Step& step = executable_.planned->schedule.steps[at];
+  if (!step.commit_copy) {
+    const Task& task = executable_.lowered->program.tasks[step.task];
+    for (std::size_t k = 0; k < task.writes.size(); ++k)
+      if (expected_.count(task.writes[k])) {
+        compare(state, at, task.writes[k], state.buffers[step.writes[k]]);
+        expected_.erase(task.writes[k]);
+      }
+  }
+  poison_dead(state, at);
+}
 
 }  // namespace snug

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <unordered_map>
 
 #include "exec/executable.h"
 
@@ -8,14 +9,23 @@ namespace snug {
 /// mode="check": after each step its results are compared with the reference, computed from the
 /// very inputs the step had, and the memory of buffers that died is poisoned. A difference is an
 /// internal error that names the step and the user's line.
-class StepChecker {
+class StepChecker : public StepObserver {
  public:
   explicit StepChecker(const Executable& executable) : executable_(executable) {}
   void start(const RunState& state);
-  void after(const Executable& executable, const RunState& state, std::uint32_t step);
+  void before(const RunState& state, std::uint32_t step) override;
+  void after(const RunState& state, std::uint32_t step) override;
 
  private:
+  using Tensors = std::unordered_map<Value, RefTensor, ValueHash>;
+  RefTensor read(const RunState& state, Value v, std::byte* buffer) const;
+  /// The reference values of `wanted`, from the values the step reads.
+  void evaluate(const RunState& state, std::uint32_t step, const std::vector<Value>& wanted);
+  void compare(const RunState& state, std::uint32_t step, Value v, std::byte* buffer) const;
+  void poison_dead(const RunState& state, std::uint32_t step) const;
+
   const Executable& executable_;
+  Tensors expected_;  // values still to be compared
 };
 
 }  // namespace snug

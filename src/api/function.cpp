@@ -20,10 +20,14 @@ void Function::run_into(std::span<const ArgView> arguments, std::span<std::byte*
   prepare(arguments).run(outputs);
 }
 
-std::vector<Array> Function::call(std::vector<Array> arguments) const {
+std::vector<Array> Function::call(const std::vector<Array>& arguments) const {
   std::vector<ArgView> views;
   for (const Array& a : arguments) views.push_back({a.data, a.dtype, a.shape, a.strides});
-  Call call = prepare(views);
+  return call_views(views);
+}
+
+std::vector<Array> Function::call_views(std::span<const ArgView> arguments) const {
+  Call call = prepare(arguments);
   std::vector<Array> outputs;
   std::vector<std::byte*> pointers;
   for (std::size_t i = 0; i < call.output_count(); ++i) {

@@ -64,7 +64,8 @@ class Function {
   explicit Function(std::shared_ptr<FunctionImpl> impl) : impl_(std::move(impl)) {}
 
   /// C++ call: arrays in, arrays out.
-  std::vector<Array> call(std::vector<Array> arguments) const;
+  std::vector<Array> call(const std::vector<Array>& arguments) const;
+  std::vector<Array> call_views(std::span<const ArgView> arguments) const;
   template <class... A>
   Array operator()(const A&... arguments) const {  // the first output, or an empty array
     std::vector<Array> outputs = call({Array(arguments)...});

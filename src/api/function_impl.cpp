@@ -105,8 +105,28 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   argument_count_ = inputs.size();
   Captured captured =
       capture({inputs, outputs, options.updates, options.givens, !options.no_default_updates});
+  std::vector<bool> used = captured.used;
+  if (!captured.stages.empty()) {
+    // Sizes that depend on computed values without a bound: those values run first, as a function
+    // of their own, and are arguments of the rest.
+    FunctionOptions first;
+    first.givens = options.givens;
+    first.no_default_updates = true;
+    first.on_unused_input = OnUnusedInput::Ignore;
+    first.mode = options.mode;
+    first.threads = options.threads;
+    stage_ = std::make_shared<FunctionImpl>(inputs, captured.stages, first);
+    for (const Expr& e : captured.stages) stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
+    std::vector<Expr> all = inputs;
+    all.insert(all.end(), captured.stages.begin(), captured.stages.end());
+    captured = capture({all, outputs, options.updates, options.givens, !options.no_default_updates});
+    argument_count_ = all.size();
+    for (const Expr& e : captured.stages)
+      throw Error(Fault::Unsupported, fmt::format("function: the size given by {} cannot be known before the rest runs",
+                                                  label(e)), {}, e->origin);
+  }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (captured.used[i] || options.on_unused_input == OnUnusedInput::Ignore) continue;
+    if (used[i] || options.on_unused_input == OnUnusedInput::Ignore) continue;
     std::string text = fmt::format("function: input {} ({}) is not used", i, label(inputs[i]));
     if (options.on_unused_input == OnUnusedInput::Raise)
       throw Error(Fault::Unused, text, "leave it out, or pass on_unused_input='ignore'", inputs[i]->origin);
@@ -205,11 +225,11 @@ void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
 void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {
   if (arguments.size() != argument_count_)
     throw Error(Fault::Type, fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
-                                         argument_count_, arguments.size()));
+                                         input_types.size(), arguments.size()));
   c.arguments.assign(arguments.begin(), arguments.end());
   c.copies.clear();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    check_argument(i, arguments[i]);
+    if (i < input_types.size()) check_argument(i, arguments[i]);
     ArgView& a = c.arguments[i];
     bool copy = !contiguous(a) || reinterpret_cast<std::uintptr_t>(a.data) % static_cast<std::uintptr_t>(size_of(a.dtype));
     if (!copy) {
@@ -345,6 +365,12 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   CallContext& c = lease();
   c.function = shared_from_this();
   try {
+    if (stage_) {
+      c.stage_values = Function(stage_).call_views(arguments);
+      c.stage_arguments.assign(arguments.begin(), arguments.end());
+      for (const Array& a : c.stage_values) c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
+      arguments = c.stage_arguments;
+    }
     lock(c);
     take_arguments(c, arguments);
     {
@@ -446,9 +472,6 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   StepChecker checker(*c.executable);
   if (options_.mode == Mode::Check) {
     checker.start(state);
-    state.observe = [](void* o, const Executable& e, const RunState& s, std::uint32_t at) {
-      static_cast<StepChecker*>(o)->after(e, s, at);
-    };
     state.observer = &checker;
   }
   auto work = [&] { run_steps(*c.executable, state); };
@@ -505,10 +528,11 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g, std::span<co
 }
 
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
-  if (shapes.size() != argument_count_)
-    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes", argument_count_, shapes.size()));
+  if (shapes.size() != input_types.size())
+    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes", input_types.size(), shapes.size()));
   std::vector<Dims> all(shapes.begin(), shapes.end()), shared_shapes;
-  for (std::size_t i = 0; i < argument_count_; ++i)
+  all.resize(argument_count_);  // values of a first stage are 0-d
+  for (std::size_t i = 0; i < input_types.size(); ++i)
     if (static_cast<int>(shapes[i].size()) != input_types[i].ndim())
       fail(Fault::Shape, fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
                                      input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
@@ -544,6 +568,7 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
                               t ? t->name : "copy to shared", where.empty() ? "" : fmt::format(" ({})", where));
   }
   r.recomputed = planned.recomputed;
+  if (stage_) r.note = fmt::format("not known before running: sizes given by {}; planned as 0 here", stage_text_);
   return r;
 }
 

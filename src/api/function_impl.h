@@ -26,6 +26,8 @@ struct CallContext {
   std::vector<std::byte*> buffers, pointers;
   std::vector<ArgDesc> descs;
   std::vector<ArgView> arguments;
+  std::vector<Array> stage_values;     // results of the first stage, if there is one
+  std::vector<ArgView> stage_arguments;
   std::vector<Array> copies;           // of strided, misaligned or overlapping arguments
   std::vector<Array> fresh;            // new storage of shared variables, by graph input
   std::vector<Dims> output_shapes;
@@ -81,9 +83,10 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   FunctionOptions options_;
   CompileOptions compile_;
   Graph graph_;                        // as captured
+  std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for
+  std::string stage_text_;
   std::vector<Shared> shared_;
   std::size_t argument_count_ = 0;
-  bool has_arguments_that_may_overlap_ = false;
 
   std::mutex compile_mutex_;
   std::shared_ptr<const Lowered> lowered_;

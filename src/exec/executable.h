@@ -82,6 +82,16 @@ struct Executable {
   std::size_t max_operands = 0;
 };
 
+struct RunState;
+
+/// Told before and after each step; mode="check" and tests use it.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  virtual void before(const RunState& state, std::uint32_t step) = 0;
+  virtual void after(const RunState& state, std::uint32_t step) = 0;
+};
+
 /// What one running call needs besides the Executable. All memory is the caller's.
 struct RunState {
   std::int64_t* sizes = nullptr;       // value of every size expression
@@ -90,8 +100,7 @@ struct RunState {
   ArgDesc* descs = nullptr;            // max_operands
   std::byte** pointers = nullptr;      // max_operands
   bool interruptible = false;
-  void (*observe)(void*, const Executable&, const RunState&, std::uint32_t step) = nullptr;
-  void* observer = nullptr;
+  StepObserver* observer = nullptr;
 };
 
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,

@@ -118,9 +118,11 @@ void run_steps(const Executable& exe, RunState& state) {
     if (state.interruptible && at < s.commit && interrupt_requested.load(std::memory_order_relaxed) &&
         interrupt_requested.exchange(false))
       throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
+    if (state.observer) state.observer->before(state, at);
     if (!b.task) {
       std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
                   static_cast<std::size_t>(b.widths[0]));
+      if (state.observer) state.observer->after(state, at);
       continue;
     }
     std::int64_t extents[8];
@@ -150,7 +152,7 @@ void run_steps(const Executable& exe, RunState& state) {
       std::span<const std::int64_t> values(state.sizes, table.nodes().size());
       for (SizeId id : l.runtime) state.sizes[id] = evaluate(table.node(id), values);
     }
-    if (state.observe) state.observe(state.observer, exe, state, at);
+    if (state.observer) state.observer->after(state, at);
   }
 }
 

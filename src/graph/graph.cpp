@@ -18,10 +18,43 @@ std::vector<std::string> Graph::input_names() const {
   return names;
 }
 
-std::size_t Builder::KeyHash::operator()(const Key& k) const {
-  std::size_t h = reinterpret_cast<std::size_t>(k.op) ^ k.attrs_hash;
-  for (Value v : k.inputs) h = (h ^ ValueHash{}(v)) * 0x9e3779b97f4a7c15ull, h ^= h >> 31;
-  return h;
+namespace {
+std::size_t hash_of(const OpDef* op, std::span<const Value> inputs, const Attrs& attrs) {
+  std::size_t h = reinterpret_cast<std::size_t>(op) ^ attrs.hash();
+  for (Value v : inputs) h = (h ^ ValueHash{}(v)) * 0x9e3779b97f4a7c15ull, h ^= h >> 31;
+  return h * 0x9e3779b97f4a7c15ull;
+}
+}  // namespace
+
+std::uint32_t Builder::find(std::size_t hash, const Node& like, std::span<const Value> inputs,
+                            const Graph* inner) const {
+  if (slots_.empty()) return kNone;
+  for (std::size_t at = hash >> 20;; ++at) {
+    std::uint32_t id = slots_[at & (slots_.size() - 1)];
+    if (id == kNone) return kNone;
+    if (hashes_[id] != hash) continue;
+    const Node& n = graph_.nodes_[id];
+    if (n.op == like.op && n.inner.get() == inner &&
+        std::equal(n.inputs.begin(), n.inputs.end(), inputs.begin(), inputs.end()) &&
+        n.attrs == like.attrs)
+      return id;
+  }
+}
+
+void Builder::remember(std::size_t hash, std::uint32_t id) {
+  if (2 * (remembered_ + 1) > slots_.size()) {
+    std::vector<std::uint32_t> old(std::max<std::size_t>(64, 2 * slots_.size()), kNone);
+    old.swap(slots_);
+    remembered_ = 0;
+    for (std::uint32_t other : old)
+      if (other != kNone) remember(hashes_[other], other);
+  }
+  if (hashes_.size() <= id) hashes_.resize(std::max<std::size_t>(id + 1, 2 * hashes_.size()), 0);
+  hashes_[id] = hash;
+  std::size_t at = hash >> 20;
+  while (slots_[at & (slots_.size() - 1)] != kNone) ++at;
+  slots_[at & (slots_.size() - 1)] = id;
+  ++remembered_;
 }
 
 Builder::Builder(bool record_requirements) : record_requirements_(record_requirements) {
@@ -102,12 +135,8 @@ Value Builder::add(const OpDef& op, std::vector<Value> inputs, Attrs attrs,
 
 Value Builder::copy(const Node& from, std::vector<Value> inputs) {
   const OpDef& op = *from.op;
-  Key key{&op, inputs, from.attrs.hash()};
-  auto& candidates = merged_[key];
-  for (std::uint32_t id : candidates) {
-    const Node& n = graph_.nodes_[id];
-    if (n.attrs == from.attrs && n.inner == from.inner) return {id, 0};
-  }
+  std::size_t hash = hash_of(&op, inputs, from.attrs);
+  if (std::uint32_t id = find(hash, from, inputs, from.inner.get()); id != kNone) return {id, 0};
   OriginOverride origin(from.origin ? from.origin : current_origin());
 
   SizeTable& sizes = *graph_.sizes_;
@@ -168,30 +197,41 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
       for (const auto& s : graph_.runtime_sources_) known |= s.symbol == d;
       if (!known && !from.inner) graph_.runtime_sources_.push_back({d, {id, 0}, true, 0});
     }
-  if (record_requirements_)
-    for (Infer::Requirement& r : infer.requirements) graph_.requirements_.push_back(std::move(r));
+  if (record_requirements_) record(std::move(infer.requirements));
   graph_.nodes_.push_back(std::move(node));
-  merged_[key].push_back(id);
+  remember(hash, id);
   return {id, 0};
+}
+
+void Builder::record(std::vector<Infer::Requirement> requirements) {
+  if (requirements.empty()) return;
+  if (!graph_.requirements_)
+    graph_.requirements_ = std::make_shared<std::vector<Infer::Requirement>>();
+  for (Infer::Requirement& r : requirements)
+    if (recorded_[r.equal].insert(std::uint64_t{r.a} << 32 | r.b).second)
+      graph_.requirements_->push_back(std::move(r));
 }
 
 Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs,
                     std::shared_ptr<const Graph> inner) {
   const Node& old = from.node(id);
   if (!inner) inner = old.inner;
-  auto& candidates = merged_[Key{old.op, inputs, old.attrs.hash()}];
-  for (std::uint32_t other : candidates) {
-    const Node& n = graph_.nodes_[other];
-    if (n.attrs == old.attrs && n.inner == inner) return {other, 0};
-  }
+  std::size_t hash = hash_of(old.op, inputs, old.attrs);
+  if (std::uint32_t other = find(hash, old, inputs, inner.get()); other != kNone) return {other, 0};
   std::uint32_t fresh = static_cast<std::uint32_t>(graph_.nodes_.size());
-  candidates.push_back(fresh);
-  Node& node = graph_.nodes_.emplace_back(old);
+  remember(hash, fresh);
+  Node node;
+  node.op = old.op;
   node.inputs = std::move(inputs);
+  node.types = old.types;
+  node.attrs = old.attrs;
   node.inner = std::move(inner);
+  node.device = old.device;
+  node.origin = old.origin;
   for (std::uint32_t k = 0; k < node.types.size(); ++k)
     if (auto e = from.elements({id, k}); !e.empty())
-      graph_.elements_[{fresh, k}] = {e.begin(), e.end()};
+      graph_.elements_[{fresh, k}] = std::vector<SizeId>(e.begin(), e.end());
+  graph_.nodes_.push_back(std::move(node));
   return {fresh, 0};
 }
 
@@ -220,7 +260,7 @@ Graph Builder::finish(std::vector<Value> outputs, std::vector<Update> updates) &
   for (const GraphInput& in : g.inputs_) mark(in.value);
   for (Value v : outputs) mark(v);
   for (const Update& u : updates) mark(u.value);
-  for (const auto& r : g.requirements_) live_size[r.a] = live_size[r.b] = true;
+  for (const auto& r : g.requirements()) live_size[r.a] = live_size[r.b] = true;
   // What decides a live run-time size is live; one more round whenever that adds a node.
   for (bool changed = true; changed;) {
     for (std::size_t id = g.nodes_.size(); id-- > 0;) {

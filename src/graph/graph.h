@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "expr/op_def.h"
@@ -59,7 +60,10 @@ class Graph {
   const SizeTable& sizes() const { return *sizes_; }
   /// Later stages add strides and offsets; they only append.
   SizeTable& mutable_sizes() const { return *sizes_; }
-  std::span<const Infer::Requirement> requirements() const { return requirements_; }
+  std::span<const Infer::Requirement> requirements() const {
+    if (!requirements_) return {};
+    return *requirements_;
+  }
   /// Elements of a small integer value as size expressions; empty if not known before running.
   std::span<const SizeId> elements(Value v) const;
   /// The values behind size symbols of kind Runtime: symbol id -> the value that decides it.
@@ -80,7 +84,7 @@ class Graph {
   std::vector<Value> outputs_;
   std::vector<Update> updates_;
   std::shared_ptr<SizeTable> sizes_;
-  std::vector<Infer::Requirement> requirements_;
+  std::shared_ptr<std::vector<Infer::Requirement>> requirements_;  // shared by what passes make
   std::unordered_map<Value, std::vector<SizeId>, ValueHash> elements_;
   std::vector<RuntimeSource> runtime_sources_;
 };
@@ -120,24 +124,30 @@ class Builder {
   std::span<const SizeId> elements(Value v) const { return graph_.elements(v); }
   std::size_t size() const { return graph_.nodes_.size(); }
   std::span<const Graph::RuntimeSource> runtime_sources() const { return graph_.runtime_sources_; }
-  void set_requirements(std::vector<Infer::Requirement> r) { graph_.requirements_ = std::move(r); }
+  void set_requirements(std::vector<Infer::Requirement> r) {
+    graph_.requirements_ = std::make_shared<std::vector<Infer::Requirement>>(std::move(r));
+  }
 
   /// Drops what neither outputs nor updates reach; keeps all inputs.
   Graph finish(std::vector<Value> outputs, std::vector<Update> updates) &&;
 
  private:
-  struct Key {
-    const OpDef* op;
-    std::vector<Value> inputs;
-    std::size_t attrs_hash;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key&) const;
-  };
+  /// The equal node there is, or kNone.
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  std::uint32_t find(std::size_t hash, const Node& like, std::span<const Value> inputs,
+                     const Graph* inner) const;
+  void remember(std::size_t hash, std::uint32_t id);
+
+  /// Once per pair of sizes: the first op that asks is the one to name.
+  void record(std::vector<Infer::Requirement> requirements);
+
   Graph graph_;
   bool record_requirements_;
-  std::unordered_map<Key, std::vector<std::uint32_t>, KeyHash> merged_;
+  std::unordered_set<std::uint64_t> recorded_[2];  // by `equal`
+  // Open addressing: node ids, kNone where free; a power of two long.
+  std::vector<std::uint32_t> slots_;
+  std::vector<std::size_t> hashes_;  // by node id
+  std::size_t remembered_ = 0;
 };
 
 /// Checks ids, order, types (by inferring again) and the table of inputs. An internal error names

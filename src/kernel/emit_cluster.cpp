@@ -345,7 +345,7 @@ void collapse(SizeTable& sizes, Loops& loops, std::vector<BodyBuilder::Operand>&
 }
 
 /// Fills in extents, strides and integers of a kernel from its sizes.
-void bind(SizeTable& sizes, Kernel& k, const Loops& loops,
+void bind_kernel(SizeTable& sizes, Kernel& k, const Loops& loops,
           const std::vector<BodyBuilder::Operand>& operands) {
   KernelSpec& spec = k.spec;
   spec.outer = loops.outer;
@@ -502,7 +502,7 @@ void ClusterEmitter::emit(const Cluster& c) {
     finish_body(k.spec, b.body);
     auto operands = b.operands;
     collapse(sizes, loops, operands, k.spec, 0);
-    bind(sizes, k, loops, operands);
+    bind_kernel(sizes, k, loops, operands);
     k.spec.name = kernel_name(p.graph, covers, loops.extents.size());
     add_kernel_task(p, std::move(k), operands, covers);
     return;
@@ -583,7 +583,7 @@ void ClusterEmitter::emit(const Cluster& c) {
     if (b.outer) type.dims.push_back(outer_count);
     p.places[part.value] = {part.value, contiguous_layout(sizes, type.dims)};
   }
-  bind(sizes, first, first_loops, operands);
+  bind_kernel(sizes, first, first_loops, operands);
   first.spec.name = "partial_" + kernel_name(p.graph, covers, first_loops.extents.size());
   add_kernel_task(p, std::move(first), operands, covers);
 
@@ -631,7 +631,7 @@ void ClusterEmitter::emit(const Cluster& c) {
   second_loops.extents.assign(loops.extents.begin(), loops.extents.begin() + b.outer);
   second_loops.extents.push_back(blocks);
   collapse(sizes, second_loops, operands, second.spec, 0);
-  bind(sizes, second, second_loops, operands);
+  bind_kernel(sizes, second, second_loops, operands);
   second.spec.name = "fold_" + kernel_name(p.graph, covers, second_loops.extents.size());
   add_kernel_task(p, std::move(second), operands, covers);
 }

@@ -41,7 +41,7 @@ class Fuser {
       else if (all_sizes(id)) kind_[id] = Kind::Sizes;
       else if (is_index_view(n)) kind_[id] = Kind::IndexView;
       else if (has(*n.op, kView)) kind_[id] = Kind::MemoryView;
-      else if (has(*n.op, kElementwise | kReduction)) kind_[id] = Kind::Fused;
+      else if (has(*n.op, kElementwise | kReduction | kGenerator)) kind_[id] = Kind::Fused;
       else if (find_library(library_, n)) kind_[id] = Kind::Library;
       else
         throw Error(Fault::Unsupported, fmt::format("{}: not supported on cpu for {}", n.op->name,

@@ -400,7 +400,12 @@ Expr flatten(const Arg& x, int ndim) {
   if (x.expr.ndim() == ndim) return x.expr;
   std::vector<Expr> sizes;
   for (int i = 0; i + 1 < ndim; ++i) sizes.push_back(shape_i(x, i));
-  sizes.push_back(int64_constant(-1));
+  std::int64_t joined = 1;
+  for (int i = ndim - 1; i < x.expr.ndim(); ++i) {
+    std::int64_t d = x.expr.type().shape[static_cast<std::size_t>(i)];
+    joined = d < 0 || joined < 0 ? -1 : joined * d;
+  }
+  sizes.push_back(int64_constant(joined));
   std::int64_t mask = x.expr.type().broadcast & ((1 << (ndim - 1)) - 1);
   bool last = true;  // broadcastable if all joined axes are
   for (int i = ndim - 1; i < x.expr.ndim(); ++i)

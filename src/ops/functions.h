@@ -293,6 +293,8 @@ class RandomStream {
   Expr bernoulli(const Sizes& sizes, const Arg& p, std::optional<DType> dtype = {});
   /// Sets all states as if the draws so far had been made with this seed.
   void seed(std::uint64_t seed);
+  /// The shared variables of the draws so far.
+  const std::vector<Expr>& states() const { return states_; }
 
  private:
   Expr key();

@@ -273,17 +273,18 @@ TensorType element_type(const TensorType& t) {
   return out;
 }
 
-/// Whether a value that does not depend on the iteration is better made again inside: sizes, and
-/// constants stretched by them, cost nothing there and keep their meaning for the sizes of the body.
+/// Whether a value that does not depend on the iteration is better made again inside: reordering and
+/// stretching cost nothing there, and sizes keep their meaning for the sizes of the body.
 bool belongs_inside(const Expr& e, const std::unordered_set<Variable*>& inside) {
   if (!e->owner) return constant_value(e) != nullptr;
   const OpDef* op = e->owner->op;
-  if (op == &ops::shape) return true;
-  bool cheap = (is_discrete(e.dtype()) && e.ndim() <= 1 && !has(*op, kMayFail | kReduction)) ||
-               op == &ops::broadcast_to || op == &ops::dimshuffle || op == &ops::rebroadcast;
-  if (!cheap || has(*op, kInner)) return false;
+  if (op == &ops::shape || op == &ops::dimshuffle || op == &ops::broadcast_to ||
+      op == &ops::rebroadcast)
+    return true;
+  if (!is_discrete(e.dtype()) || e.ndim() > 1 || has(*op, kMayFail | kReduction | kInner))
+    return false;
   for (const Expr& x : e->owner->inputs)
-    if (!constant_value(x) && !inside.count(x.get())) return false;
+    if (!inside.count(x.get())) return false;
   return true;
 }
 

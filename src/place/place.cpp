@@ -29,10 +29,10 @@ class Placer {
  public:
   Placer(const Graph& graph, const std::vector<DeviceInfo>& devices, const PlaceHints& hints)
       : graph_(graph), devices_(devices), n_(graph.nodes().size()) {
-    sizes_ = evaluate_sizes(graph.sizes(), [&](const Symbol& s, SizeId id,
-                                               std::span<const std::int64_t> done) {
-      return guess(s, id, done, hints);
-    });
+    sizes_ = evaluate_sizes(graph.sizes(),
+                            [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
+                              return guess(s, id, done, hints);
+                            });
     measure();
   }
 
@@ -68,8 +68,8 @@ class Placer {
       Value t = b.add(transfer_op, {v}, Attrs{{"device", static_cast<std::int64_t>(to)}});
       if (t.node >= trace.reason_of.size() || trace.reason_of[t.node] == 0) {
         b.set_device(t.node, to);
-        note(t.node, fmt::format("brings a value from {} to {}", devices_[from].name,
-                                 devices_[to].name));
+        note(t.node,
+             fmt::format("brings a value from {} to {}", devices_[from].name, devices_[to].name));
       }
       return t;
     };
@@ -96,7 +96,8 @@ class Placer {
           b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
     }
     std::vector<Value> outputs;
-    for (Value v : graph_.outputs()) outputs.push_back(moved(map[v.node][v.output], at_[v.node], 0));
+    for (Value v : graph_.outputs())
+      outputs.push_back(moved(map[v.node][v.output], at_[v.node], 0));
     std::vector<Update> updates;
     for (const Update& u : graph_.updates()) {
       DeviceId home = at_[graph_.inputs()[u.input].value.node];
@@ -105,8 +106,8 @@ class Placer {
     }
     trace.reason_of.resize(b.size(), 0);
     Graph placed = std::move(b).finish(std::move(outputs), std::move(updates));
-    SNUG_CHECK(placed.nodes().size() == trace.reason_of.size(),
-               "place: {} nodes came out of {}", placed.nodes().size(), trace.reason_of.size());
+    SNUG_CHECK(placed.nodes().size() == trace.reason_of.size(), "place: {} nodes came out of {}",
+               placed.nodes().size(), trace.reason_of.size());
     for (const Node& node : placed.nodes()) trace.transfers += node.op == &transfer_op;
     trace.seconds = seconds_;
     return placed;
@@ -275,8 +276,8 @@ class Placer {
     double least = kNever;
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       if (d == here || !allowed(id, d)) continue;
-      double cost = work(id, static_cast<DeviceId>(d)) +
-                    transfers(id, static_cast<DeviceId>(d), at_);
+      double cost =
+          work(id, static_cast<DeviceId>(d)) + transfers(id, static_cast<DeviceId>(d), at_);
       if (cost < least) least = cost, other = static_cast<DeviceId>(d);
     }
     if (other == here)
@@ -342,8 +343,8 @@ void verify_placement(const Graph& graph, std::string_view where) {
       internal_error(where, fmt::format("output %{} is not on the host", v.node));
   for (const Update& u : graph.updates())
     if (graph.node(u.value).device != graph.node(graph.inputs()[u.input].value).device)
-      internal_error(where, fmt::format("update %{} is not on the device of its variable",
-                                        u.value.node));
+      internal_error(where,
+                     fmt::format("update %{} is not on the device of its variable", u.value.node));
 }
 
 }  // namespace snug

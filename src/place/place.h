@@ -10,10 +10,10 @@ namespace snug {
 
 /// Why each node is where it is.
 struct PlaceTrace {
-  std::vector<std::string> devices;     // names, by DeviceId
-  std::vector<std::string> reasons;     // each text once
-  std::vector<std::uint32_t> reason_of; // per node of the placed graph: index into reasons
-  double seconds = 0;                   // predicted for one call, one task after the other
+  std::vector<std::string> devices;      // names, by DeviceId
+  std::vector<std::string> reasons;      // each text once
+  std::vector<std::uint32_t> reason_of;  // per node of the placed graph: index into reasons
+  double seconds = 0;                    // predicted for one call, one task after the other
   std::size_t transfers = 0;
 
   const std::string& reason(std::uint32_t node) const { return reasons[reason_of[node]]; }

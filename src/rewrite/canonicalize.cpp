@@ -14,8 +14,8 @@ constexpr Rule kRules[] = {
 
 bool numeric_constant(const Builder& b, Value v) { return scalar_of(b, v) || constant_like(b, v); }
 
-/// Constants stand last, other operands by age; so a + b and b + a are one node. Not for minimum and
-/// maximum, where the order decides the sign of a 0.
+/// Constants stand last, other operands by age; so a + b and b + a are one node. Not for minimum
+/// and maximum, where the order decides the sign of a 0.
 std::optional<Value> order_operands(Builder& b, Value root) {
   const Node node = b.node(root);
   Value x = node.inputs[0], y = node.inputs[1];
@@ -101,21 +101,34 @@ Value unstretched(Builder& b, Value stretched) {
   return dimshuffle(b, x, pattern);
 }
 
+/// broadcast_to(x), or a dimshuffle of it.
+bool stretches(const Builder& b, Value v) {
+  return is(b, v, "broadcast_to") ||
+         (is(b, v, "dimshuffle") && is(b, operand(b, v, 0), "broadcast_to"));
+}
+
 /// An operand need not be stretched beforehand if another one has the shape of the result.
 std::optional<Value> drop_stretch(Builder& b, Value root) {
   const Node node = b.node(root);
   const Type& type = node.types[0];
   bool covered = false, stretched = false;
   for (Value v : node.inputs) {
-    if (is(b, v, "broadcast_to"))
+    if (stretches(b, v))
       stretched = true;
     else
       covered |= b.type(v).dims == type.dims && b.type(v).broadcast == type.broadcast;
   }
   if (!stretched || !covered) return std::nullopt;
   std::vector<Value> inputs = node.inputs;
-  for (Value& v : inputs)
-    if (is(b, v, "broadcast_to")) v = unstretched(b, v);
+  for (Value& v : inputs) {
+    if (!stretches(b, v)) continue;
+    if (is(b, v, "broadcast_to")) {
+      v = unstretched(b, v);
+    } else {
+      const Attrs::Ints pattern = b.node(v).attrs.ints("pattern");
+      v = dimshuffle(b, unstretched(b, operand(b, v, 0)), pattern);
+    }
+  }
   return b.add(*node.op, std::move(inputs), node.attrs);
 }
 

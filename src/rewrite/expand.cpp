@@ -39,8 +39,8 @@ std::optional<Value> expand_log_softmax(Builder& b, Value root) {
 
 constexpr CodeRule kCode[] = {
     {"softmax(x) -> exp(x - max(x)) / sum(exp(x - max(x)))", "softmax", expand_softmax, ""},
-    {"log_softmax(x) -> x - max(x) - log(sum(exp(x - max(x))))", "log_softmax",
-     expand_log_softmax, ""},
+    {"log_softmax(x) -> x - max(x) - log(sum(exp(x - max(x))))", "log_softmax", expand_log_softmax,
+     ""},
 };
 
 }  // namespace

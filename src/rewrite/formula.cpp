@@ -26,8 +26,7 @@ class Parser {
 
  private:
   [[noreturn]] void bad(std::string_view what) const {
-    internal_error("rewrite/formula.cpp",
-                   fmt::format("\"{}\" at {}: {}", text_, at_, what));
+    internal_error("rewrite/formula.cpp", fmt::format("\"{}\" at {}: {}", text_, at_, what));
   }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;

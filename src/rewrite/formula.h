@@ -18,8 +18,8 @@ struct Term {
   Kind kind = Kind::Variable;
   const OpDef* op = nullptr;
   double number = 0;
-  std::uint32_t variable = 0;            // Variable and Rest: index into Formula::variables
-  std::vector<std::uint32_t> operands;   // indices into Formula::terms
+  std::uint32_t variable = 0;           // Variable and Rest: index into Formula::variables
+  std::vector<std::uint32_t> operands;  // indices into Formula::terms
 };
 
 /// A rule read from its text: "log(1 + x) -> log1p(x)". Names before parentheses are ops, + - * /

@@ -28,11 +28,13 @@ std::optional<Value> shape_of_computed(Builder& b, Value root) {
 
 std::optional<Value> element_of_vector(Builder& b, Value root) {
   const Node node = b.node(root);
-  if (!is(b, node.inputs[0], "make_vector")) return std::nullopt;
+  Value from = node.inputs[0];
+  if (is(b, from, "rebroadcast")) from = operand(b, from, 0);
+  if (!is(b, from, "make_vector")) return std::nullopt;
   if (node.attrs.ints("spec") != Attrs::Ints{1, 1, 0, 0}) return std::nullopt;
   auto index = b.elements(node.inputs[1]);
   if (index.size() != 1 || !b.sizes().known(index[0])) return std::nullopt;
-  const Node& vector = b.node(node.inputs[0]);
+  const Node& vector = b.node(from);
   std::int64_t k = *b.sizes().known(index[0]), n = static_cast<std::int64_t>(vector.inputs.size());
   if (k < 0) k += n;
   if (k < 0 || k >= n) return std::nullopt;

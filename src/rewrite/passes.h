@@ -8,8 +8,8 @@ namespace snug {
 // The passes, in the order of `kPasses`. Each gives the graph it makes, or nothing if no rule
 // fitted. The tables of rules are in the file of the same name.
 
-/// One form for what can be written in several ways.   transpose(transpose(x)) -> x,  1 + x -> x + 1
-/// Gives: constants last and operands by age in commutative ops; no chain of dimshuffles, of
+/// One form for what can be written in several ways.   transpose(transpose(x)) -> x,  1 + x -> x +
+/// 1 Gives: constants last and operands by age in commutative ops; no chain of dimshuffles, of
 /// broadcasts or of reshapes; no view or cast that changes nothing.
 std::optional<Graph> canonicalize(const Graph&, RuleCounts&);
 
@@ -30,7 +30,8 @@ std::optional<Graph> stabilize(const Graph&, RuleCounts&);
 /// x * 1 -> x,  pow(x, 2) -> sqr(x)
 std::optional<Graph> simplify(const Graph&, RuleCounts&);
 
-/// Ops that exist for the sake of the rules before become loops.   softmax(x) -> exp(x - max(x)) / ..
+/// Ops that exist for the sake of the rules before become loops.   softmax(x) -> exp(x - max(x)) /
+/// ..
 std::optional<Graph> expand(const Graph&, RuleCounts&);
 
 /// The rules of each pass, for listings and tests.

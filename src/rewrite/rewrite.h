@@ -12,8 +12,8 @@ namespace snug {
 
 struct RewriteOptions {
   std::vector<std::string> disabled_passes = {};
-  bool verify = true;         // check the graph after each pass that changed it
-  bool keep_graphs = false;   // print the graph into the trace after each pass that changed it
+  bool verify = true;        // check the graph after each pass that changed it
+  bool keep_graphs = false;  // print the graph into the trace after each pass that changed it
 };
 
 /// What happened, pass by pass; inner graphs of loops are added to the same rows.
@@ -28,7 +28,7 @@ struct RewriteTrace {
     double seconds = 0;
     std::size_t nodes_before = 0, nodes_after = 0;
     std::vector<RuleCount> rules;
-    std::string graph;     // of the outer graph; empty if the pass changed nothing
+    std::string graph;  // of the outer graph; empty if the pass changed nothing
   };
   std::vector<Pass> passes;
   /// One line per pass, with the rules that fired below it.

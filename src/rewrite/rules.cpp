@@ -26,13 +26,14 @@ bool listed(std::string_view ops, const OpDef& op) {
 }
 
 /// The condition of a switch is bool whatever the dtype of the rest.
-bool is_condition(const OpDef& op, std::size_t operand) { return op.name == "switch" && operand == 0; }
+bool is_condition(const OpDef& op, std::size_t operand) {
+  return op.name == "switch" && operand == 0;
+}
 
 bool fits(Match& m, const Formula& f, std::uint32_t at, Value v, bool free_dtype) {
   const Term& term = f.terms[at];
   switch (term.kind) {
-    case Term::Kind::Number:
-      return is_number(m.graph, v, term.number);
+    case Term::Kind::Number: return is_number(m.graph, v, term.number);
     case Term::Kind::Variable:
       if (m.variables[term.variable]) return *m.variables[term.variable] == v;
       m.variables[term.variable] = v;
@@ -47,8 +48,9 @@ bool fits(Match& m, const Formula& f, std::uint32_t at, Value v, bool free_dtype
   for (std::size_t k = 0; k < term.operands.size(); ++k) {
     const Term& sub = f.terms[term.operands[k]];
     if (sub.kind == Term::Kind::Rest) {
-      std::vector<Value> rest(node.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(k, node.inputs.size())),
-                              node.inputs.end());
+      std::vector<Value> rest(
+          node.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(k, node.inputs.size())),
+          node.inputs.end());
       if (m.rests[sub.variable]) return *m.rests[sub.variable] == rest;
       m.rests[sub.variable] = std::move(rest);
       return true;
@@ -63,7 +65,8 @@ bool fits(Match& m, const Formula& f, std::uint32_t at, Value v, bool free_dtype
 std::optional<Value> build(Match& m, const Formula& f, std::uint32_t at, bool free_dtype) {
   const Term& term = f.terms[at];
   switch (term.kind) {
-    case Term::Kind::Number: return number(m.graph, term.number, m.dtype(), m.graph.type(m.root).ndim());
+    case Term::Kind::Number:
+      return number(m.graph, term.number, m.dtype(), m.graph.type(m.root).ndim());
     case Term::Kind::Variable: return *m.variables[term.variable];
     case Term::Kind::Rest: return std::nullopt;
     case Term::Kind::Op: break;
@@ -104,7 +107,8 @@ std::optional<Value> adapt(Builder& b, Value v, Value root) {
     v = *stretched;
   }
   if (b.type(v).broadcast != want.broadcast)
-    v = call(b, "rebroadcast", {v}, Attrs{{"broadcast", static_cast<std::int64_t>(want.broadcast)}});
+    v = call(b, "rebroadcast", {v},
+             Attrs{{"broadcast", static_cast<std::int64_t>(want.broadcast)}});
   if (!(b.type(v) == want)) return std::nullopt;
   auto had = b.elements(root), now = b.elements(v);
   if (!had.empty() && !std::equal(had.begin(), had.end(), now.begin(), now.end()))
@@ -144,30 +148,35 @@ namespace {
 class Sweep {
  public:
   Sweep(const Graph& from, const RuleTable& rules, RuleCounts& counts)
-      : from_(from), rules_(rules), counts_(counts), builder_(from, map_) {}
+      : from_(from),
+        rules_(rules),
+        counts_(counts),
+        builder_(from, inputs_),
+        first_(from.nodes().size()) {
+    states_.reserve(from.nodes().size() + 64);
+  }
 
   std::optional<Graph> run() {
     for (std::uint32_t id = 0; id < from_.nodes().size(); ++id) {
-      if (map_[id].empty()) {
+      if (id < from_.inputs().size()) {
+        first_[id] = {id, 0};
+      } else {
         const Node& node = from_.node(id);
         std::vector<Value> inputs;
         inputs.reserve(node.inputs.size());
-        for (Value v : node.inputs) inputs.push_back(map_[v.node][v.output]);
+        for (Value v : node.inputs) inputs.push_back(mapped(v));
         fired_here_ = 0;
-        Value v = builder_.keep(from_, id, std::move(inputs));
-        for (std::uint32_t k = 0; k < node.types.size(); ++k)
-          map_[id].push_back(normal({v.node, k}));
+        first_[id] = normal(builder_.keep(from_, id, std::move(inputs)));
       }
       for (const Graph::RuntimeSource& s : from_.runtime_sources())
         if (s.value.node == id)
-          builder_.add_runtime_source({s.symbol, map_[id][s.value.output], s.extent, s.element});
+          builder_.add_runtime_source({s.symbol, mapped(s.value), s.extent, s.element});
     }
     if (fired_ == 0) return std::nullopt;
     std::vector<Value> outputs;
-    for (Value v : from_.outputs()) outputs.push_back(map_[v.node][v.output]);
+    for (Value v : from_.outputs()) outputs.push_back(mapped(v));
     std::vector<Update> updates;
-    for (const Update& u : from_.updates())
-      updates.push_back({u.input, map_[u.value.node][u.value.output]});
+    for (const Update& u : from_.updates()) updates.push_back({u.input, mapped(u.value)});
     return std::move(builder_).finish(std::move(outputs), std::move(updates));
   }
 
@@ -178,8 +187,12 @@ class Sweep {
   };
   static constexpr std::size_t kMaxFirings = 10'000;  // for one node of the graph
 
+  /// Nodes of one output may become any value, others stay whole.
+  Value mapped(Value v) const {
+    return from_.node(v).types.size() == 1 ? first_[v.node] : Value{first_[v.node].node, v.output};
+  }
   State& state(std::uint32_t node) {
-    if (node >= states_.size()) states_.resize(builder_.size() + 16);
+    if (node >= states_.size()) states_.resize(std::max(builder_.size() + 16, 2 * states_.size()));
     return states_[node];
   }
   Value resolve(Value v) {
@@ -310,8 +323,9 @@ class Sweep {
   const Graph& from_;
   const RuleTable& rules_;
   RuleCounts& counts_;
-  std::vector<std::vector<Value>> map_;
+  std::vector<std::vector<Value>> inputs_;  // inputs keep their places
   Builder builder_;
+  std::vector<Value> first_;  // by node of from_: its output 0
   Match match_{builder_, {}};
   std::vector<State> states_;
   std::vector<std::uint32_t> stack_;
@@ -322,6 +336,9 @@ class Sweep {
 }  // namespace
 
 std::optional<Graph> apply_rules(const Graph& graph, const RuleTable& rules, RuleCounts& counts) {
+  bool any = false;
+  for (const Node& node : graph.nodes()) any = any || !rules.for_op(node.op).empty();
+  if (!any) return std::nullopt;
   return Sweep(graph, rules, counts).run();
 }
 

@@ -15,9 +15,9 @@ struct Match {
   Builder& graph;
   Value root;
   const Formula* formula = nullptr;
-  std::vector<std::optional<Value>> variables = {};       // by index into formula->variables
+  std::vector<std::optional<Value>> variables = {};  // by index into formula->variables
   std::vector<std::optional<std::vector<Value>>> rests = {};
-  std::vector<Value> nodes = {};    // values of the ops that fit, root first
+  std::vector<Value> nodes = {};  // values of the ops that fit, root first
 
   Value operator[](std::string_view variable) const;
   const Type& type(std::string_view variable) const { return graph.type((*this)[variable]); }
@@ -66,9 +66,9 @@ class RuleTable {
 };
 
 /// Applies rules until none fits, in one forward sweep with a worklist: operands are in their final
-/// form before a node is looked at, and what a rule builds is looked at again. A replacement has the
-/// dtype, sizes, broadcast pattern and elements of what it replaces, and its origin. Empty if no
-/// rule fitted. An internal error names the last two rules if they do not come to an end.
+/// form before a node is looked at, and what a rule builds is looked at again. A replacement has
+/// the dtype, sizes, broadcast pattern and elements of what it replaces, and its origin. Empty if
+/// no rule fitted. An internal error names the last two rules if they do not come to an end.
 std::optional<Graph> apply_rules(const Graph& graph, const RuleTable& rules, RuleCounts& counts);
 
 }  // namespace snug

@@ -93,8 +93,7 @@ int exact_bits(DType t) {
 /// True if every value of `from` is a value of `to`.
 bool holds_all(DType to, DType from) {
   if (to == from) return true;
-  if (is_float(from))
-    return is_float(to) && size_of(to) > size_of(from);
+  if (is_float(from)) return is_float(to) && size_of(to) > size_of(from);
   if (is_float(to)) return exact_bits(to) >= exact_bits(from);
   if (to == DType::Bool) return false;
   if (is_signed_int(from) && !is_signed_int(to)) return false;
@@ -142,8 +141,7 @@ std::optional<Value> join_reductions(Builder& b, Value root) {
 
 constexpr CodeRule kCode[] = {
     {"x / c -> x * (1 / c), c a power of two", "div", divide_by_power_of_two, "exact and faster"},
-    {"cast(cast(x)) -> cast(x)", "cast", join_casts,
-     "if the type between holds every value of x"},
+    {"cast(cast(x)) -> cast(x)", "cast", join_casts, "if the type between holds every value of x"},
     {"sum(sum(x)) -> sum(x)", "sum prod max min any all", join_reductions,
      "one loop over all axes"},
 };

@@ -18,6 +18,7 @@ constexpr Rule kRules[] = {
     {"log(1 + exp(x)) -> softplus(x)", nullptr, "exp overflows"},
     {"log1p(exp(x)) -> softplus(x)", nullptr, "exp overflows"},
     {"log(sigmoid(x)) -> -softplus(-x)", nullptr, "finite where sigmoid underflows"},
+    {"log(1 - sigmoid(x)) -> -softplus(x)", nullptr, "finite where sigmoid rounds to 1"},
     {"log1p(-sigmoid(x)) -> -softplus(x)", nullptr, "finite where sigmoid rounds to 1"},
     {"log(exp(x)) -> x", nullptr, "exp overflows"},
     {"log(1 + x) -> log1p(x)", nullptr, "accurate for small x"},
@@ -29,19 +30,25 @@ constexpr Rule kRules[] = {
     {"1 / (1 + exp(x)) -> sigmoid(-x)", nullptr, "exp overflows"},
     {"exp(x) / (1 + exp(x)) -> sigmoid(x)", nullptr, "exp overflows"},
     {"y / (1 + exp(-x)) -> y * sigmoid(x)", nullptr, "exp overflows"},
-    {"y / (1 + exp(x)) -> y * sigmoid(-x)", nullptr, "exp overflows; the gradient of log(1 + exp(x))"},
-    {"1 - sigmoid(x) -> sigmoid(-x)", nullptr, "accurate for large x"},
+    {"y / (1 + exp(x)) -> y * sigmoid(-x)", nullptr,
+     "exp overflows; the gradient of log(1 + exp(x))"},
     {"(d * sigmoid(-x)) * exp(x) -> d * sigmoid(x)", nullptr, "exp overflows"},
     {"(d * sigmoid(x)) * exp(-x) -> d * sigmoid(-x)", nullptr, "exp overflows"},
     {"sigmoid(-x) * exp(x) -> sigmoid(x)", nullptr, "exp overflows"},
     {"sigmoid(x) * exp(-x) -> sigmoid(-x)", nullptr, "exp overflows"},
 
     {"(d / sigmoid(x)) * sigmoid(x) -> d", nullptr, "the gradient of log(sigmoid(x))"},
-    {"(d / sigmoid(x)) * (y * sigmoid(x)) -> d * y", nullptr, "the same"},
-    {"((d / sigmoid(x)) * y) * sigmoid(x) -> d * y", nullptr, "the same"},
     {"-(d / sigmoid(x)) * sigmoid(x) -> -d", nullptr, "the same"},
-    {"-(d / sigmoid(x)) * (y * sigmoid(x)) -> -(d * y)", nullptr, "the same"},
-    {"(-(d / sigmoid(x)) * y) * sigmoid(x) -> -(d * y)", nullptr, "the same"},
+    {"((d / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x)) -> d * sigmoid(x)", nullptr,
+     "the gradient of log(1 - sigmoid(x))"},
+    {"(-(d / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x)) -> -(d * sigmoid(x))", nullptr,
+     "the same"},
+    {"((a / sigmoid(x) - b / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x))"
+     " -> a * (1 - sigmoid(x)) - b * sigmoid(x)",
+     nullptr, "the gradient of the binary cross-entropy"},
+    {"((a / sigmoid(x) + -(b / (1 - sigmoid(x)))) * sigmoid(x)) * (1 - sigmoid(x))"
+     " -> a * (1 - sigmoid(x)) - b * sigmoid(x)",
+     nullptr, "the same"},
 };
 
 /// Steps from `v` over views and the switch that keeps infinities out, to a `max`.
@@ -59,18 +66,20 @@ bool shifted_by_max(const Builder& b, Value v) {
   return false;
 }
 
-/// log(sum(exp(x))) in a form that does not overflow. The shift is 0 where the largest element is
-/// infinite, so that all -inf gives -inf and any inf gives inf.
-Value log_sum_exp(Builder& b, Value x, const Node& sum) {
+/// exp(x - m) and its sum, m the largest element. m is 0 where that is infinite, so that all -inf
+/// gives a sum of 0 and any inf one of inf.
+struct Shifted {
+  Value shift, exponential, sum;
+};
+Shifted shifted_exp(Builder& b, Value x, const Node& sum) {
   const Attrs::Ints axes = sum.attrs.ints("axes");
   DType dtype = b.type(x).dtype;
-  int ndim = b.type(x).ndim();
   Value top = reduce(b, "max", ReduceOp::Max, x, axes, dtype);
   Value zero = number(b, 0, dtype, b.type(top).ndim());
   Value shift = call(b, "switch", {call(b, "isinf", {top}), zero, top});
-  Value z = call(b, "sub", {x, keep_axes(b, shift, axes, ndim)});
-  Value total = b.add(*sum.op, {call(b, "exp", {z})}, sum.attrs);
-  return call(b, "add", {call(b, "log", {total}), shift});
+  Value z = call(b, "sub", {x, keep_axes(b, shift, axes, b.type(x).ndim())});
+  Value e = call(b, "exp", {z});
+  return {shift, e, b.add(*sum.op, {e}, sum.attrs)};
 }
 
 /// If `v` is sum(exp(x)) of one dtype and not yet shifted: x.
@@ -84,28 +93,12 @@ std::optional<Value> sum_of_exp(const Builder& b, Value v) {
   return x;
 }
 
-std::optional<Value> stable_log_sum_exp(Builder& b, Value root) {
+std::optional<Value> log_sum_exp(Builder& b, Value root) {
   Value s = operand(b, root, 0);
   std::optional<Value> x = sum_of_exp(b, s);
   if (!x) return std::nullopt;
-  return log_sum_exp(b, *x, Node(b.node(s)));
-}
-
-/// exp(x) / sum(exp(x)), and (d / sum(exp(x))) * exp(x), which is its place in a gradient: with
-/// exp(x - logsumexp(x)). `views` lead from the sum to the shape of x.
-std::optional<Value> normalised_exp(Builder& b, Value exponential, Value sum_or_view,
-                                    std::vector<Value> views) {
-  Value x = operand(b, exponential, 0);
-  std::optional<Value> inside = sum_of_exp(b, sum_or_view);
-  if (!inside || !(*inside == x)) return std::nullopt;
-  Value lse = log_sum_exp(b, x, Node(b.node(sum_or_view)));
-  for (std::size_t k = views.size(); k-- > 0;) {
-    Node view = b.node(views[k]);
-    std::vector<Value> inputs = view.inputs;
-    inputs[0] = lse;
-    lse = b.add(*view.op, std::move(inputs), view.attrs);
-  }
-  return call(b, "exp", {call(b, "sub", {x, lse})});
+  Shifted t = shifted_exp(b, *x, Node(b.node(s)));
+  return call(b, "add", {call(b, "log", {t.sum}), t.shift});
 }
 
 /// Leaves the views above `v`; gives them, outermost first.
@@ -118,40 +111,63 @@ std::vector<Value> strip_views(const Builder& b, Value& v) {
   return views;
 }
 
+/// The same views of another value.
+Value view_as(Builder& b, const std::vector<Value>& views, Value v) {
+  for (std::size_t k = views.size(); k-- > 0;) {
+    const Node view = b.node(views[k]);
+    std::vector<Value> inputs = view.inputs;
+    inputs[0] = v;
+    v = b.add(*view.op, std::move(inputs), view.attrs);
+  }
+  return v;
+}
+
+/// The shifted form if `e` is exp(x) and `s` sum(exp(x)).
+std::optional<Shifted> normalised(Builder& b, Value e, Value s) {
+  std::optional<Value> x = sum_of_exp(b, s);
+  if (!x || !(operand(b, s, 0) == e)) return std::nullopt;
+  return shifted_exp(b, *x, Node(b.node(s)));
+}
+
+/// Over the last axis, which is what softmax does.
+std::optional<Value> softmax_by_hand(Builder& b, Value root) {
+  Value e = operand(b, root, 0), s = operand(b, root, 1);
+  strip_views(b, s);
+  std::optional<Value> x = sum_of_exp(b, s);
+  if (!x || !(operand(b, s, 0) == e)) return std::nullopt;
+  const Attrs::Ints& axes = b.node(s).attrs.ints("axes");
+  int ndim = b.type(*x).ndim();
+  if (axes != Attrs::Ints{ndim - 1}) return std::nullopt;
+  if (!(operand(b, root, 1) == keep_axes(b, s, Attrs::Ints{ndim - 1}, ndim))) return std::nullopt;
+  return call(b, "softmax", {*x});
+}
+
 std::optional<Value> divide_by_sum_exp(Builder& b, Value root) {
   Value e = operand(b, root, 0), s = operand(b, root, 1);
-  if (!is(b, e, "exp")) return std::nullopt;
   std::vector<Value> views = strip_views(b, s);
-  return normalised_exp(b, e, s, std::move(views));
+  std::optional<Shifted> t = normalised(b, e, s);
+  if (!t) return std::nullopt;
+  return call(b, "div", {t->exponential, view_as(b, views, t->sum)});
 }
 
 std::optional<Value> multiply_by_exp(Builder& b, Value root) {
-  for (int side : {0, 1}) {
-    Value e = operand(b, root, static_cast<std::size_t>(side));
-    Value q = operand(b, root, static_cast<std::size_t>(1 - side));
-    if (!is(b, e, "exp")) continue;
-    std::vector<Value> views = strip_views(b, q);
+  for (std::size_t side : {0, 1}) {
+    Value e = operand(b, root, side), q = operand(b, root, 1 - side);
+    std::vector<Value> outer = strip_views(b, q);
     if (!is(b, q, "div")) continue;
     Value d = operand(b, q, 0), s = operand(b, q, 1);
     std::vector<Value> inner = strip_views(b, s);
-    std::vector<Value> all = views;
-    all.insert(all.end(), inner.begin(), inner.end());
-    std::optional<Value> p = normalised_exp(b, e, s, std::move(all));
-    if (!p) continue;
-    for (std::size_t k = views.size(); k-- > 0;) {
-      Node view = b.node(views[k]);
-      std::vector<Value> inputs = view.inputs;
-      inputs[0] = d;
-      d = b.add(*view.op, std::move(inputs), view.attrs);
-    }
-    return call(b, "mul", {d, *p});
+    std::optional<Shifted> t = normalised(b, e, s);
+    if (!t) continue;
+    Value quotient = call(b, "div", {d, view_as(b, inner, t->sum)});
+    return call(b, "mul", {view_as(b, outer, quotient), t->exponential});
   }
   return std::nullopt;
 }
 
 /// t = scatter_add(0, d / p[i..], i..) * p for p = softmax(x), which stands in the gradient of
-/// log(p[i..]): where p underflows, d / p is infinite and t is NaN, its limit is d. No formula, as d
-/// may have to be stretched to the shape of p[i..].
+/// log(p[i..]): where p underflows, d / p is infinite and t is NaN, its limit is d. No formula, as
+/// d may have to be stretched to the shape of p[i..].
 std::optional<Value> scattered_quotient(Builder& b, Value root) {
   for (std::size_t side : {0, 1}) {
     Value p = operand(b, root, 1 - side);
@@ -185,10 +201,12 @@ std::optional<Value> scattered_quotient(Builder& b, Value root) {
 constexpr CodeRule kCode[] = {
     {"scatter_add(0, d / softmax(x)[i..], i..) * softmax(x) -> scatter_add(0, d, i..)", "mul",
      scattered_quotient, "the gradient of the cross-entropy of a softmax"},
-    {"log(sum(exp(x))) -> log(sum(exp(x - m))) + m, m = max(x)", "log", stable_log_sum_exp,
+    {"log(sum(exp(x))) -> log(sum(exp(x - m))) + m, m = max(x)", "log", log_sum_exp,
      "exp overflows; m is 0 where the maximum is infinite"},
-    {"exp(x) / sum(exp(x)) -> exp(x - logsumexp(x))", "div", divide_by_sum_exp, "exp overflows"},
-    {"(d / sum(exp(x))) * exp(x) -> d * exp(x - logsumexp(x))", "mul", multiply_by_exp,
+    {"exp(x) / sum(exp(x)) -> softmax(x)", "div", softmax_by_hand, "over the last axis"},
+    {"exp(x) / sum(exp(x)) -> exp(x - m) / sum(exp(x - m))", "div", divide_by_sum_exp,
+     "exp overflows"},
+    {"(d / sum(exp(x))) * exp(x) -> (d / sum(exp(x - m))) * exp(x - m)", "mul", multiply_by_exp,
      "the gradient of logsumexp"},
 };
 

@@ -9,16 +9,16 @@ namespace snug {
 /// not own.
 struct DeviceInfo {
   enum class Kind : std::uint8_t { Cpu, Gpu };
-  std::string name;                    // "cpu:0"
+  std::string name;  // "cpu:0"
   Kind kind = Kind::Cpu;
   int cores = 1;
-  double bandwidth = 1e10;             // bytes per second, reading and writing
-  double flops = 1e10;                 // float32 operations per second
-  double launch_latency = 1e-6;        // seconds to start one task
-  double transfer_bandwidth = 1e10;    // bytes per second to and from the host
-  double transfer_latency = 0;         // seconds per transfer to or from the host
+  double bandwidth = 1e10;           // bytes per second, reading and writing
+  double flops = 1e10;               // float32 operations per second
+  double launch_latency = 1e-6;      // seconds to start one task
+  double transfer_bandwidth = 1e10;  // bytes per second to and from the host
+  double transfer_latency = 0;       // seconds per transfer to or from the host
   std::int64_t memory_bytes = 0;
-  std::string isa;                     // "x86-64-v4"; "" if that says nothing
+  std::string isa;                       // "x86-64-v4"; "" if that says nothing
   std::vector<std::string> cannot = {};  // ops it does not run
 };
 

@@ -12,7 +12,8 @@ bool takes(Prim p, DType t) {
   return true;
 }
 
-SpecBuilder one_op(Prim p, DType t, KernelSpec::AxisValues strides, KernelSpec::AxisValues extents) {
+SpecBuilder one_op(Prim p, DType t, KernelSpec::AxisValues strides,
+                   KernelSpec::AxisValues extents) {
   SpecBuilder b;
   b.spec.extents = extents;
   b.spec.outer = static_cast<std::uint32_t>(extents.size());
@@ -119,7 +120,8 @@ TEST(CpuKernel, StridedAndBroadcast) {
         std::uint32_t sum = b.op(p, b.op(p, b.load(x), b.load(y)), b.load(row));
         b.store(out, b.op(p, b.op(p, sum, b.load(column)), b.load(scalar)));
         b.phase(false);
-        expect_same(Launch(b.spec, {7, n}, {{-3 * n, 3}, {2, -14}, {}, {}, {}, {2 * n, 2}}));
+        Launch launch(b.spec, {7, n}, {{-3 * n, 3}, {2, -14}, {}, {}, {}, {2 * n, 2}});
+        expect_same(launch, 4, 512, 8);
         if (HasFatalFailure()) return;
       }
 }
@@ -145,7 +147,8 @@ TEST(CpuKernel, ShortLastAxisRunsThrough) {
       b.store(where, b.op(Prim::Add, b.op(Prim::Mul, flat, b.number(1e6, DType::I64)), both));
       b.phase(false);
       std::int64_t p = n * c;
-      expect_same(Launch(b.spec, {3, n, c}, {{p, c, 1}, {}, {n, 1, 0}, {p, c, 1}, {p, c, 1}}));
+      Launch launch(b.spec, {3, n, c}, {{p, c, 1}, {}, {n, 1, 0}, {p, c, 1}, {p, c, 1}});
+      expect_same(launch, 4, 512, 8);
       if (HasFatalFailure()) return;
     }
 }
@@ -201,7 +204,56 @@ TEST(CpuKernel, InPlace) {
   int y = b.operand(DType::F32, true, {kRunStride, 1}, x);
   b.store(y, b.op(Prim::Add, b.op(Prim::Mul, b.load(x), b.number(2)), b.load(row)));
   b.phase(false);
-  for (std::int64_t n : {3, 64, 100}) expect_same(Launch(b.spec, {5, n}, {{n, 1}, {}, {n, 1}}));
+  for (std::int64_t n : {3, 64, 100})
+    expect_same(Launch(b.spec, {5, n}, {{n, 1}, {}, {n, 1}}), 4, 512, 8);
+}
+
+TEST(CpuKernel, IndicesInEveryPhase) {
+  for (bool rows : {true, false})
+    for (std::int64_t block : {0, 8}) {
+      SpecBuilder b;
+      b.spec.extents = {kRun, kRun, kRun};
+      b.spec.outer = 2;
+      b.spec.block = block;
+      int x = b.operand(DType::F64, false, {0, rows ? kRunStride : 1, rows ? 1 : kRunStride});
+      std::uint32_t flat = b.cast(b.push({Prim::FlatIndex, DType::I64}), DType::F64);
+      std::uint32_t k = b.cast(b.with_integer(Prim::Index, DType::I64, 2), DType::F64);
+      std::uint32_t v = b.op(Prim::Add, b.op(Prim::Mul, flat, b.load(x)), k);
+      std::uint32_t sum = b.reduce(ReduceOp::Sum, v);
+      b.phase(true);
+      std::uint32_t at = b.cast(b.push({Prim::FlatIndex, DType::I64}), DType::F64);
+      std::uint32_t j = b.cast(b.with_integer(Prim::Index, DType::I64, 1), DType::F64);
+      b.store(b.operand(DType::F64, true, {kRunStride, 1, 0}),
+              b.op(Prim::Add, sum, b.op(Prim::Mul, at, j)));
+      b.phase(false);
+      std::vector<std::int64_t> strides{0, rows ? 20 : 1, rows ? 1 : 19};
+      expect_same(Launch(b.spec, {3, 19, 20}, {strides, {19, 1, 0}}), 40, 512, 1e5);
+    }
+}
+
+/// Results larger than caches are written around them, if they are aligned.
+TEST(CpuKernel, LargeResults) {
+  constexpr std::int64_t n = (std::int64_t{26} << 20) / 4;
+  SpecBuilder b = one_op(Prim::Add, DType::F32, {1}, {kRun});
+  KernelFn f = jit().compile(b.spec);
+  std::vector<float> x(n), y(n + 32);
+  for (std::int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 1000);
+  for (std::int64_t shift : {0, 1, 16}) {
+    auto bytes = [](float* p) { return reinterpret_cast<std::byte*>(p); };
+    std::byte* operands[] = {bytes(x.data()), bytes(x.data()), bytes(y.data() + shift)};
+    std::int64_t ints[] = {n, 1, 1, 1};
+    std::fill(y.begin(), y.end(), -1.0f);
+    std::int64_t middle = n / 2 / 16 * 16 + (shift ? 5 : 0);
+    f(operands, ints, 0, middle);
+    f(operands, ints, middle, n);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < n; ++i) wrong += y[shift + i] != 2 * x[i];
+    EXPECT_EQ(wrong, 0) << shift;
+    EXPECT_EQ(y[shift + n], -1.0f);
+    if (shift) {
+      EXPECT_EQ(y[shift - 1], -1.0f);
+    }
+  }
 }
 
 /// The same element gives the same bits wherever a range begins or ends.

@@ -105,14 +105,16 @@ inline double read_float(const std::byte* p, DType t) {
   return t == DType::F16 ? half_to_float(h) : bfloat_to_float(h);
 }
 
-inline bool close(double a, double b, DType t, double factor) {
+/// `scale` is the size of the terms where they cancel.
+inline bool close(double a, double b, DType t, double factor, double scale) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
   double rtol = t == DType::F64 ? 1e-14 : t == DType::F32 ? 1e-6 : t == DType::F16 ? 1e-3 : 8e-3;
   double tiny = t == DType::F64 ? 1e-300 : t == DType::F16 ? 1e-7 : 1e-37;
   double limit = t == DType::F64 ? 1.79e308 : t == DType::F16 ? 65504 : 3.4028e38;
   auto bounded = [&](double v) { return std::fmax(-limit, std::fmin(limit, v)); };
   a = bounded(a), b = bounded(b);
-  return std::fabs(a - b) <= factor * (rtol * std::fmax(std::fabs(a), std::fabs(b)) + tiny);
+  scale = std::fmax(scale, std::fmax(std::fabs(a), std::fabs(b)));
+  return std::fabs(a - b) <= factor * (rtol * scale + tiny);
 }
 
 /// The arguments of a kernel: actual sizes, strides per operand, and memory.
@@ -178,7 +180,8 @@ inline CpuJit& jit(int bits = 512) {
 }
 
 /// Compares all memory after a compiled and an interpreted run.
-inline void expect_same(const Launch& launch, double factor = 4, int bits = 512) {
+inline void expect_same(const Launch& launch, double factor = 4, int bits = 512,
+                        double scale = 0) {
   const KernelSpec& s = launch.spec;
   verify(s);
   KernelFn f = jit(bits).compile(s);
@@ -195,7 +198,7 @@ inline void expect_same(const Launch& launch, double factor = 4, int bits = 512)
       const std::byte* a = got[o].bytes.data() + margin + i * width;
       const std::byte* b = want[o].bytes.data() + margin + i * width;
       if (std::memcmp(a, b, width) == 0) continue;
-      bool same = is_float(t) && close(read_float(a, t), read_float(b, t), t, factor);
+      bool same = is_float(t) && close(read_float(a, t), read_float(b, t), t, factor, scale);
       std::int64_t ia = 0, ib = 0;
       std::memcpy(&ia, a, width), std::memcpy(&ib, b, width);
       ASSERT_TRUE(same) << print(s) << "operand " << o << " element " << i << ": compiled "

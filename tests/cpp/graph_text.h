@@ -74,7 +74,8 @@ class TextParser {
   std::string word() {
     skip();
     std::size_t begin = at_;
-    while (at_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
+    while (at_ < line_.size() &&
+           (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
       ++at_;
     return line_.substr(begin, at_ - begin);
   }
@@ -96,7 +97,8 @@ class TextParser {
       if (part.empty()) continue;
       if (part == "1") t.broadcast |= static_cast<std::uint8_t>(1u << t.shape.size());
       t.shape.push_back(part == "1" ? 1 : -1);
-      static const std::map<std::string, std::int64_t> sizes{{"n", 3}, {"m", 4}, {"k", 2}, {"1", 1}};
+      static const std::map<std::string, std::int64_t> sizes{
+          {"n", 3}, {"m", 4}, {"k", 2}, {"1", 1}};
       shape.push_back(sizes.at(part));
       part.clear();
     }
@@ -122,28 +124,36 @@ class TextParser {
   Expr sum() {
     Expr a = product();
     for (;;) {
-      if (take('+')) a = elementwise("add", {a, product()});
-      else if (take('-')) a = elementwise("sub", {a, product()});
-      else return a;
+      if (take('+'))
+        a = elementwise("add", {a, product()});
+      else if (take('-'))
+        a = elementwise("sub", {a, product()});
+      else
+        return a;
     }
   }
   Expr product() {
     Expr a = unary();
     for (;;) {
-      if (take('*')) a = elementwise("mul", {a, unary()});
-      else if (take('/')) a = elementwise("div", {a, unary()});
-      else return a;
+      if (take('*'))
+        a = elementwise("mul", {a, unary()});
+      else if (take('/'))
+        a = elementwise("div", {a, unary()});
+      else
+        return a;
     }
   }
   Expr unary() {
     if (!take('-')) return primary();
     skip();
-    if (at_ < line_.size() && std::isdigit(static_cast<unsigned char>(line_[at_]))) return number(-1);
+    if (at_ < line_.size() && std::isdigit(static_cast<unsigned char>(line_[at_])))
+      return number(-1);
     return elementwise("neg", {unary()});
   }
   Expr number(int sign) {
     std::size_t begin = at_;
-    while (at_ < line_.size() && (std::isdigit(static_cast<unsigned char>(line_[at_])) || line_[at_] == '.' || line_[at_] == 'e'))
+    while (at_ < line_.size() && (std::isdigit(static_cast<unsigned char>(line_[at_])) ||
+                                  line_[at_] == '.' || line_[at_] == 'e'))
       ++at_;
     std::string digits = line_.substr(begin, at_ - begin);
     if (digits.find('.') != std::string::npos)
@@ -171,7 +181,8 @@ class TextParser {
       return x;
     }
     skip();
-    if (at_ < line_.size() && std::isdigit(static_cast<unsigned char>(line_[at_]))) return number(1);
+    if (at_ < line_.size() && std::isdigit(static_cast<unsigned char>(line_[at_])))
+      return number(1);
     std::string name = word();
     if (name == "true" || name == "false") return boolean(name == "true");
     if (!take('(')) {
@@ -202,21 +213,22 @@ class TextParser {
   static Expr call(const std::string& name, std::vector<Expr> x, Attrs::Ints ints,
                    std::optional<DType> dtype) {
     static const std::map<std::string, ReduceOp> reductions{
-        {"sum", ReduceOp::Sum}, {"prod", ReduceOp::Prod}, {"max", ReduceOp::Max},
-        {"min", ReduceOp::Min}, {"any", ReduceOp::Any},   {"all", ReduceOp::All},
+        {"sum", ReduceOp::Sum},       {"prod", ReduceOp::Prod},    {"max", ReduceOp::Max},
+        {"min", ReduceOp::Min},       {"any", ReduceOp::Any},      {"all", ReduceOp::All},
         {"argmax", ReduceOp::ArgMax}, {"argmin", ReduceOp::ArgMin}};
     if (auto it = reductions.find(name); it != reductions.end()) {
       bool arg = it->second == ReduceOp::ArgMax || it->second == ReduceOp::ArgMin;
       DType acc = dtype.value_or(x[0].dtype());
       return apply(find_op(name), x,
-                   {{"axes", ints}, {"reduce", static_cast<std::int64_t>(it->second)},
-                    {"dtype", arg ? DType::I64 : acc}, {"acc", arg ? x[0].dtype() : acc}});
+                   {{"axes", ints},
+                    {"reduce", static_cast<std::int64_t>(it->second)},
+                    {"dtype", arg ? DType::I64 : acc},
+                    {"acc", arg ? x[0].dtype() : acc}});
     }
     if (name == "dimshuffle") return apply(find_op(name), x, {{"pattern", ints}});
     if (name == "cast") return apply(find_op(name), x, {{"dtype", *dtype}});
     if (name == "rebroadcast") return apply(find_op(name), x, {{"broadcast", ints[0]}});
-    if (name == "reshape")
-      return apply(find_op(name), x, {{"ndim", x[1].type().shape[0]}});
+    if (name == "reshape") return apply(find_op(name), x, {{"ndim", x[1].type().shape[0]}});
     if (name == "item") return apply(find_op("slice"), x, {{"spec", Attrs::Ints{1, 1, 0, 0}}});
     if (name == "slice") return apply(find_op(name), x, {{"spec", ints}});
     if (name == "concatenate") return apply(find_op(name), x, {{"axis", ints[0]}});
@@ -246,7 +258,8 @@ inline RefTensor random_tensor(DType dtype, const Dims& shape, std::mt19937& rng
       t.f[k] = static_cast<double>(static_cast<float>(v));
     } else {
       Instr to{Prim::Cast, dtype};
-      std::int64_t v = special ? ints[rng() % std::size(ints)] : static_cast<std::int64_t>(rng() % 3);
+      std::int64_t v =
+          special ? ints[rng() % std::size(ints)] : static_cast<std::int64_t>(rng() % 3);
       t.i[k] = evaluate(to, DType::I64, {0, v}, {}, {}).i;
     }
   }

@@ -190,8 +190,8 @@ void expect_close(const Array& got, const std::vector<double>& f,
   Array wanted = Array::empty(got.dtype, got.shape);
   for (std::int64_t i = 0; i < got.size(); ++i) {
     if (is_float(got.dtype)) {
-      const double tolerance = epsilon(got.dtype) * (std::abs(f[i]) + 1) + 1e-6 * scale *
-                               (got.dtype == DType::F64 ? 1e-8 : 1);
+      const double tolerance = epsilon(got.dtype) * (std::abs(f[i]) + 1) +
+                               1e-6 * scale * (got.dtype == DType::F64 ? 1e-8 : 1);
       ASSERT_NEAR(got.at_double(i), f[i], tolerance) << what << " element " << i;
     } else {
       wanted.set_int(i, ints[i]);
@@ -262,8 +262,8 @@ TEST(Library, TableIsSortedAndEntriesAreFoundByDtype) {
 }
 
 TEST(Library, DotOfEveryDtypeAndLayout) {
-  const Dims sizes[] = {{3, 4, 5},  {1, 7, 1},   {33, 70, 65}, {17, 1, 129}, {1, 200, 64},
-                        {64, 90, 1}, {0, 3, 2},  {3, 0, 2},    {2, 3, 0}};
+  const Dims sizes[] = {{3, 4, 5},   {1, 7, 1}, {33, 70, 65}, {17, 1, 129}, {1, 200, 64},
+                        {64, 90, 1}, {0, 3, 2}, {3, 0, 2},    {2, 3, 0}};
   for (DType t : kAll)
     for (const Dims& s : sizes)
       for (Form fa : kForms)
@@ -330,11 +330,15 @@ TEST(Library, DotTakesTheSizesAndStridesOfTheRun) {
 }
 
 TEST(Library, OneCallRunsOnTwoThreadsAtOnce) {
-  const Attrs conv{{"pad", Attrs::Ints{1, 1, 1, 1}}, {"stride", Attrs::Ints{1, 1}},
-                   {"dilation", Attrs::Ints{1, 1}}, {"flip", true}, {"groups", std::int64_t{1}}};
+  const Attrs conv{{"pad", Attrs::Ints{1, 1, 1, 1}},
+                   {"stride", Attrs::Ints{1, 1}},
+                   {"dilation", Attrs::Ints{1, 1}},
+                   {"flip", true},
+                   {"groups", std::int64_t{1}}};
   const auto race = [](Call& call, const std::vector<Array>& a, const std::vector<Array>& b) {
     const auto prepared = call.prepare(1);
-    const Array wanted[] = {run(*prepared, a, call.site.out)[0], run(*prepared, b, call.site.out)[0]};
+    const Array wanted[] = {run(*prepared, a, call.site.out)[0],
+                            run(*prepared, b, call.site.out)[0]};
     int wrong[2] = {0, 0};
     std::thread threads[2];
     for (int t = 0; t < 2; ++t)
@@ -379,8 +383,12 @@ struct Conv {
   std::int64_t groups = 1;
   bool flip = false;
 
-  std::int64_t oh() const { return (h + pad[0] + pad[1] - (kh - 1) * dilation[0] - 1) / stride[0] + 1; }
-  std::int64_t ow() const { return (w + pad[2] + pad[3] - (kw - 1) * dilation[1] - 1) / stride[1] + 1; }
+  std::int64_t oh() const {
+    return (h + pad[0] + pad[1] - (kh - 1) * dilation[0] - 1) / stride[0] + 1;
+  }
+  std::int64_t ow() const {
+    return (w + pad[2] + pad[3] - (kw - 1) * dilation[1] - 1) / stride[1] + 1;
+  }
   Dims x() const { return {n, c, h, w}; }
   Dims weight() const { return {o, c / groups, kh, kw}; }
   Dims y() const { return {n, o, oh(), ow()}; }
@@ -413,44 +421,48 @@ struct Conv {
   }
 };
 
-void check_conv(const Conv& s, DType t, int threads) {
+void check_conv(const Conv& s, DType t) {
   const Array x = random_array(t, s.x()), w = random_array(t, s.weight()),
               y = random_array(t, s.y());
   const std::vector<std::int64_t> xs(x.shape.begin(), x.shape.end()),
       ws(w.shape.begin(), w.shape.end());
   const auto check = [&](std::string_view op, const Array& a, const Array& b, const Dims& shape,
                          std::vector<std::vector<std::int64_t>> sizes, auto&& elements) {
+    const Values av(a), bv(b);
     std::vector<double> f(product(shape), 0.0);
     std::vector<std::int64_t> ints(product(shape), 0);
     std::vector<int> terms(product(shape), 0);
     s.each([&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
       const auto [ai, bi, oi] = elements(xi, wi, yi);
       if (is_float(t))
-        f[oi] += a.at_double(ai) * b.at_double(bi);
+        f[oi] += av.f[ai] * bv.f[bi];
       else
-        ints[oi] = static_cast<std::int64_t>(
-            static_cast<std::uint64_t>(ints[oi]) + static_cast<std::uint64_t>(a.at_int(ai)) *
-                                                       static_cast<std::uint64_t>(b.at_int(bi)));
+        ints[oi] = static_cast<std::int64_t>(static_cast<std::uint64_t>(ints[oi]) +
+                                             av.ints[ai] * bv.ints[bi]);
       ++terms[oi];
     });
     const int most = terms.empty() ? 0 : *std::max_element(terms.begin(), terms.end());
-    for (bool runtime : {false, true}) {
+    for (auto [threads, runtime] : {std::pair{1, false}, {2, false}, {2, true}}) {
       Call call(op, s.attrs(), {a, b}, {desc(t, shape)}, sizes);
       call.site.runtime_sizes = runtime;
       const Array got = run(*call.prepare(threads), {a, b}, call.site.out, sizes)[0];
-      expect_close(got, f, ints, most, fmt::format("{} {} x {} w {}{}", op, name_of(t),
-                                                   describe_shape(s.x()),
-                                                   describe_shape(s.weight()),
-                                                   runtime ? " run-time" : ""));
+      expect_close(got, f, ints, most,
+                   fmt::format("{} {} x {} w {}{}", op, name_of(t), describe_shape(s.x()),
+                               describe_shape(s.weight()), runtime ? " run-time" : ""));
     }
   };
   using I = std::array<std::int64_t, 3>;
-  check("conv2d", x, w, s.y(), {},
-        [](std::int64_t xi, std::int64_t wi, std::int64_t yi) { return I{xi, wi, yi}; });
+  check("conv2d", x, w, s.y(), {}, [](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+    return I{xi, wi, yi};
+  });
   check("conv2d_grad_input", w, y, s.x(), {xs},
-        [](std::int64_t xi, std::int64_t wi, std::int64_t yi) { return I{wi, yi, xi}; });
+        [](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+          return I{wi, yi, xi};
+        });
   check("conv2d_grad_weight", x, y, s.weight(), {ws},
-        [](std::int64_t xi, std::int64_t wi, std::int64_t yi) { return I{xi, yi, wi}; });
+        [](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+          return I{xi, yi, wi};
+        });
 }
 
 const Conv kConvs[] = {
@@ -472,7 +484,7 @@ const Conv kConvs[] = {
 TEST(Library, ConvolutionAndItsGradients) {
   for (const Conv& s : kConvs)
     for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::U8})
-      for (int threads : {1, 2}) check_conv(s, t, threads);
+      check_conv(s, t);
 }
 
 TEST(Library, ConvolutionTakesTheBatchSizeOfTheRun) {
@@ -595,13 +607,17 @@ TEST(Library, SolveFailures) {
   const Array zero = Array::zeros(DType::F32, {3, 3}), b = random_array(DType::F32, {3});
   for (const char* kind : {"general", "lower", "upper", "positive"}) {
     Call call("solve", {{"kind", std::string(kind)}, {"trans", false}}, {zero, b}, {desc(b)});
-    EXPECT_EQ(error_of([&] { run(*call.prepare(1), {zero, b}, call.site.out); }).fault(),
+    EXPECT_EQ(error_of([&] {
+                run(*call.prepare(1), {zero, b}, call.site.out);
+              }).fault(),
               Fault::Numeric);
   }
   Array lower = positive_matrix(DType::F32, 3);
   lower.set_double(4, 0);
   Call call("solve", {{"kind", std::string("lower")}, {"trans", false}}, {lower, b}, {desc(b)});
-  EXPECT_EQ(error_of([&] { run(*call.prepare(1), {lower, b}, call.site.out); }).message(),
+  EXPECT_EQ(error_of([&] {
+              run(*call.prepare(1), {lower, b}, call.site.out);
+            }).message(),
             "solve: the matrix is singular: pivot 2 of a 3 x 3 matrix is zero");
 }
 
@@ -613,6 +629,7 @@ TEST(Library, CopyBetweenAnyStrides) {
          {Dims{}, Dims{5}, Dims{0, 4}, Dims{3, 4, 5}, Dims{70, 33}, Dims{2, 190, 181}})
       for (Form from : kForms)
         for (Form to : kForms) {
+          if (product(shape) > 10000 && t != DType::I16 && t != DType::F32) continue;
           const Array a = in_form(random_array(t, shape), from);
           Array b = in_form(random_array(t, shape), to);
           native::copy(desc(b), b.data, desc(a), a.data, 2);
@@ -675,10 +692,10 @@ struct IndexCase {
   std::size_t k;
 };
 const IndexCase kIndexCases[] = {
-    {{7}, {5}, 1},          {{7, 4}, {3, 2}, 1},       {{7, 4}, {6}, 2},
-    {{7, 4, 5}, {6}, 1},    {{7, 4, 5, 3}, {2, 3}, 2}, {{7, 4}, {0}, 1},
-    {{7, 0}, {3}, 1},       {{50, 3000}, {60}, 1},     {{3000, 3}, {30000}, 1},
-    {{400}, {90000}, 1},    {{9, 5}, {}, 1},           {{30, 20, 8}, {9000}, 2},
+    {{7}, {5}, 1},       {{7, 4}, {3, 2}, 1},       {{7, 4}, {6}, 2},
+    {{7, 4, 5}, {6}, 1}, {{7, 4, 5, 3}, {2, 3}, 2}, {{7, 4}, {0}, 1},
+    {{7, 0}, {3}, 1},    {{50, 3000}, {60}, 1},     {{3000, 3}, {30000}, 1},
+    {{400}, {90000}, 1}, {{9, 5}, {}, 1},           {{30, 20, 8}, {9000}, 2},
 };
 
 TEST(Library, GatherAndScatter) {
@@ -686,7 +703,7 @@ TEST(Library, GatherAndScatter) {
     const bool large = product(c.x) > 10000 || product(c.index) > 1000;
     for (DType t : kAll)
       for (Form form : kForms) {
-        if (large && (form == Form::Reversed || form == Form::Padded)) continue;
+        if (large && t != DType::F32 && (t != DType::U8 || form != Form::Plain)) continue;
         const Array x = in_form(random_array(t, c.x), form);
         std::vector<Array> index;
         for (std::size_t d = 0; d < c.k; ++d)
@@ -838,13 +855,26 @@ TEST(Library, SliceSetAndSliceInc) {
   }
 }
 
+TEST(Library, SliceSetInPlaceTouchesOnlyTheSlice) {
+  Array x = Array::from<std::int32_t>({1, 2, 3, 4, 5}, {5});
+  const Array y = Array::from<std::int32_t>({7, 8}, {2});
+  Call call("slice_set", {{"spec", Attrs::Ints{0, 1, 0, 1}}}, {x, y}, {desc(x)}, {{-2}, {-2}});
+  std::byte* in[] = {x.data, y.data};
+  std::byte* out[] = {x.data};
+  RunArgs args{in, out};
+  args.in_place = true;
+  call.prepare(1)->run(args);
+  EXPECT_TRUE(same_bits(x, Array::from<std::int32_t>({1, 8, 3, 7, 5}, {5})));
+}
+
 TEST(Library, SliceOfALargeArrayAndARepeatedValue) {
   const Array x = random_array(DType::F32, {500, 400});
   Array one = random_array(DType::F32, {});
   const Attrs attrs{{"spec", Attrs::Ints{0, 1, 1, 1, 0, 0, 0, 1}}};
-  const std::vector<std::vector<std::int64_t>> sizes{
-      {std::numeric_limits<std::int64_t>::max()}, {std::numeric_limits<std::int64_t>::min()}, {-1},
-      {2}};
+  const std::vector<std::vector<std::int64_t>> sizes{{std::numeric_limits<std::int64_t>::max()},
+                                                     {std::numeric_limits<std::int64_t>::min()},
+                                                     {-1},
+                                                     {2}};
   Call call("slice_inc", attrs, {x, one}, {desc(x)}, sizes);
   const Array got = run_all(call, {x, one})[0];
   for (std::int64_t i = 0; i < x.size(); ++i)
@@ -858,7 +888,7 @@ TEST(Library, CheckIndexWrapsNegatives) {
   for (DType t : kAll) {
     if (!is_int(t)) continue;
     for (Form form : kForms)
-      for (std::int64_t n : {3, 300}) {
+      for (std::int64_t n : {3, t == DType::I32 ? 300 : 5}) {
         Array a = Array::empty(t, {n, 400});
         for (std::int64_t i = 0; i < a.size(); ++i)
           a.set_int(i, is_signed_int(t) ? pick(-100, 99) : pick(0, 99));
@@ -895,12 +925,13 @@ TEST(Library, CheckIndexNamesTheFirstIndexOutside) {
 
 TEST(Library, Nonzero) {
   for (DType t : kAll)
-    for (const Dims& shape : {Dims{9}, Dims{0}, Dims{4, 5}, Dims{3, 0, 2}, Dims{30, 4, 50},
-                              Dims{130, 700}})
+    for (const Dims& shape :
+         {Dims{9}, Dims{0}, Dims{4, 5}, Dims{3, 0, 2}, Dims{30, 4, 50}, Dims{130, 700}})
       for (Form form : kForms) {
         Array a = random_array(t, shape);
         for (std::int64_t i = 0; i < a.size(); ++i)
           if (pick(0, 1)) a.set_int(i, 0);
+        if (a.size() > 50000 && t != DType::Bool) continue;
         if (is_float(t) && a.size() > 3) {
           a.set_double(0, -0.0);
           a.set_double(2, std::nan(""));

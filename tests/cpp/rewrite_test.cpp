@@ -8,7 +8,9 @@
 #include <set>
 #include <sstream>
 
+#include "autodiff/grad.h"
 #include "graph_text.h"
+#include "ops/functions.h"
 
 namespace snug::testing {
 namespace {
@@ -17,7 +19,7 @@ struct Family {
   const char* name;
   std::optional<Graph> (*run)(const Graph&, RuleCounts&);
   const RuleTable& (*rules)();
-  bool special;      // exact on NaN, infinities, -0 and wrapping integers
+  bool special;  // exact on NaN, infinities, -0 and wrapping integers
   double tolerance;
 };
 const Family kFamilies[] = {
@@ -63,8 +65,8 @@ std::vector<Case> read_cases(const std::string& path, std::string& header) {
 std::vector<RefTensor> random_inputs(const TextGraph& t, std::mt19937& rng, bool special) {
   std::vector<RefTensor> inputs;
   for (std::size_t k = 0; k < t.shapes.size(); ++k)
-    inputs.push_back(random_tensor(t.graph.type(t.graph.inputs()[k].value).dtype, t.shapes[k], rng,
-                                   special));
+    inputs.push_back(
+        random_tensor(t.graph.type(t.graph.inputs()[k].value).dtype, t.shapes[k], rng, special));
   return inputs;
 }
 
@@ -79,8 +81,11 @@ void expect_same_numbers(const TextGraph& before, const Graph& after, bool speci
       if (close(a[k], b[k], tolerance, special)) continue;
       std::string text;
       for (const RefTensor& x : inputs) text += text_of(x) + "\n";
-      FAIL() << what << "\ninputs\n" << text << "before\n" << text_of(a[k]) << "\nafter\n"
-             << text_of(b[k]) << "\n" << print(before.graph) << print(after);
+      FAIL() << what << "\ninputs\n"
+             << text << "before\n"
+             << text_of(a[k]) << "\nafter\n"
+             << text_of(b[k]) << "\n"
+             << print(before.graph) << print(after);
     }
   }
 }
@@ -231,18 +236,18 @@ TEST(Rewrite, EndlessRulesAreAnInternalError) {
 
 TEST(Rewrite, KeepsWhatIsNotExact) {
   const char* same[] = {
-      "x: float32 (n)\nreturn x + 0.0\n",           // -0
-      "x: float32 (n)\nreturn x * 0.0\n",           // NaN
-      "x: float32 (n)\nreturn x - x\n",             // inf
-      "x: float32 (n)\nreturn x / x\n",             // 0
-      "x: float32 (n)\nreturn exp(log(x))\n",       // negative x
-      "x: float32 (n)\nreturn pow(x, 0.5)\n",       // -inf
-      "x: float32 (n)\nreturn sum(-x, axis=[0])\n", // the sign of 0
+      "x: float32 (n)\nreturn x + 0.0\n",            // -0
+      "x: float32 (n)\nreturn x * 0.0\n",            // NaN
+      "x: float32 (n)\nreturn x - x\n",              // inf
+      "x: float32 (n)\nreturn x / x\n",              // 0
+      "x: float32 (n)\nreturn exp(log(x))\n",        // negative x
+      "x: float32 (n)\nreturn pow(x, 0.5)\n",        // -inf
+      "x: float32 (n)\nreturn sum(-x, axis=[0])\n",  // the sign of 0
       "x: float32 (n)\nreturn x / 3.0\n",
       "x: int32 (n)\nreturn cast(cast(x, float32), int64)\n",
       "x: int8 (n)\ny: int32 (n)\nreturn y - (-x)\n",  // -x wraps in int8
       "x: uint8 (n)\nreturn abs(-x)\n",
-      "x: int32 (n)\nreturn log(1 + x)\n",             // 1 + x wraps
+      "x: int32 (n)\nreturn log(1 + x)\n",  // 1 + x wraps
   };
   for (const char* text : same) {
     TextGraph t = graph_from(text);
@@ -304,13 +309,112 @@ TEST(Stabilize, GradientOfCrossEntropy) {
       "return t - p * dimshuffle(sum(t, axis=[1]), pattern=[0, -1])\n");
   Graph g = rewritten(t.graph);
   EXPECT_FALSE(has_op(g, "gather")) << print(g);
-  RefTensor x = RefTensor::zeros(DType::F64, {1, 2}), i = RefTensor::zeros(DType::I64, {1}),
-            y = i, d = RefTensor::zeros(DType::F64, {1});
+  RefTensor x = RefTensor::zeros(DType::F64, {1, 2}), i = RefTensor::zeros(DType::I64, {1}), y = i,
+            d = RefTensor::zeros(DType::F64, {1});
   x.f = {0, 2000};
   d.f = {-1};
   RefTensor dx = interpret(g, {x, i, y, d})[0];
   EXPECT_EQ(dx.f[0], -1);
   EXPECT_EQ(dx.f[1], 1);
+}
+
+Graph with_gradient(const std::vector<Expr>& inputs, const Expr& loss, const Expr& x) {
+  std::vector<Expr> outputs{loss, gradients(loss, {x})[0]};
+  return capture({inputs, outputs, {}, {}, false}).graph;
+}
+
+TEST(Stabilize, LossesAndTheirGradientsAtTheExtremes) {
+  Expr x = dmatrix("x"), t = dmatrix("t"), y = lvector("y");
+  RefTensor xv = RefTensor::zeros(DType::F64, {2, 3}), tv = xv,
+            yv = RefTensor::zeros(DType::I64, {2});
+  xv.f = {0, -1000, 2000, 1, 2, 800};
+  tv.f = {0, 1, 0, 1, 0.5, 1};
+  yv.i = {0, 1};
+  struct {
+    const char* name;
+    Graph graph;
+    std::vector<RefTensor> inputs;
+    double loss;
+    std::vector<double> gradient;
+  } cases[] = {
+      {"integer targets",
+       with_gradient({x, y}, mean(categorical_crossentropy(softmax(x), y)), x),
+       {xv, yv},
+       1399,
+       {-0.5, 0, 0.5, 0, -0.5, 0.5}},
+      {"distributions",
+       with_gradient({x, t}, mean(categorical_crossentropy(softmax(x), t)), x),
+       {xv, tv},
+       2099,
+       {0, -0.5, 0.5, -0.5, -0.25, 0.75}},
+      {"binary",
+       with_gradient({x, t}, sum(binary_crossentropy(sigmoid(x), t)), x),
+       {xv, tv},
+       3002.1333368791214,
+       {0.5, -1, 1, 1 / (1 + std::exp(-1.0)) - 1, 1 / (1 + std::exp(-2.0)) - 0.5, 0}},
+      {"logsumexp",
+       with_gradient({x}, sum(log(sum(exp(x), 1))), x),
+       {xv},
+       2800,
+       {0, 0, 1, 0, 0, 1}},
+      {"softplus",
+       with_gradient({x}, sum(log(1 + exp(x))), x),
+       {xv},
+       2804.1333368791214,
+       {0.5, 0, 1, 1 / (1 + std::exp(-1.0)), 1 / (1 + std::exp(-2.0)), 1}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    std::vector<RefTensor> out = interpret(rewritten(c.graph), c.inputs);
+    EXPECT_NEAR(out[0].f[0], c.loss, 1e-9);
+    for (std::size_t k = 0; k < c.gradient.size(); ++k)
+      EXPECT_NEAR(out[1].f[k], c.gradient[k], 1e-12) << k;
+  }
+}
+
+// ---- loops ----
+
+TEST(Rewrite, BodiesOfLoopsAreRewrittenToo) {
+  Expr x = dmatrix("x"), w = dvector("w");
+  LoopResult r = loop(
+      [&](const Expr&, const std::vector<Expr>& e, const std::vector<Expr>& s) {
+        Expr next = log(softmax(s[0] * 1.0 + e[0] * w));
+        return LoopStep{{next}, {sum(next)}};
+      },
+      {x}, {w});
+  std::vector<Expr> inputs{x, w}, outputs{r.states[0], r.outputs[0]};
+  Graph g = capture({inputs, outputs, {}, {}, false}).graph, after = rewritten(g);
+  bool found = false;
+  for (const Node& node : after.nodes())
+    if (node.inner) {
+      found = true;
+      EXPECT_FALSE(has_op(*node.inner, "softmax"));
+      EXPECT_FALSE(has_op(*node.inner, "log_softmax"));
+    }
+  EXPECT_TRUE(found);
+  std::mt19937 rng(3);
+  std::vector<RefTensor> values{random_tensor(DType::F64, {4, 3}, rng, false),
+                                random_tensor(DType::F64, {3}, rng, false)};
+  auto a = interpret(g, values), b = interpret(after, values);
+  ASSERT_EQ(a.size(), 2u);
+  EXPECT_EQ(a[1].shape, (Dims{4}));
+  for (std::size_t k = 0; k < a.size(); ++k) EXPECT_TRUE(close(a[k], b[k], 1e-9, false));
+}
+
+// ---- sizes known while running ----
+
+TEST(Rewrite, RunTimeSizesKeepTheirSymbols) {
+  Expr x = dvector("x");
+  Expr picked = subtensor(x, {IndexItem(gt(x, 0.0))});       // bounded
+  Expr steps = arange(cast(sum(picked * 1.0), DType::I64));  // unbounded
+  std::vector<Expr> inputs{x}, outputs{sum(picked * 2.0), sum(steps), shape(picked * 1.0)};
+  Graph g = capture({inputs, outputs, {}, {}, false}).graph, after = rewritten(g);
+  RefTensor v = vector_of({1, -2, 3, 0, 2});
+  auto a = interpret(g, {v}), b = interpret(after, {v});
+  EXPECT_EQ(a[0].f[0], 12);
+  EXPECT_EQ(a[1].i[0], 15);
+  EXPECT_EQ(a[2].i[0], 3);
+  for (std::size_t k = 0; k < a.size(); ++k) EXPECT_TRUE(close(a[k], b[k], 0)) << text_of(b[k]);
 }
 
 // ---- shapes ----
@@ -345,7 +449,8 @@ TEST(Rewrite, TenThousandOpsAreQuick) {
     auto begin = std::chrono::steady_clock::now();
     RewriteTrace trace;
     Graph r = rewrite(g, {.verify = false}, trace);
-    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    double ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     RecordProperty(busy ? "busy_ms" : "idle_ms", static_cast<int>(ms));
     std::printf("%s%.1f ms\n", busy ? "busy " : "idle ", ms);
     EXPECT_LT(ms, 1000) << trace.describe();
@@ -364,30 +469,42 @@ TEST(Rewrite, DeepChainsDoNotRecurse) {
 /// A program of random elementwise ops, reductions and views in one of several dtypes.
 std::string random_program(std::mt19937& rng) {
   auto pick = [&](std::vector<const char*> from) { return std::string(from[rng() % from.size()]); };
-  std::string dtype = pick({"float32", "float64", "int32", "int8", "uint8"});
+  std::string dtype = pick({"float32", "float64", "int32", "int8", "uint8", "int64", "uint64"});
   bool floating = dtype[0] == 'f';
-  std::string text = fmt::format("a: {0} (n, m)\nb: {0} (m)\nc: {0} (1, m)\ne: {0} (n, 1)\n", dtype);
+  std::string text =
+      fmt::format("a: {0} (n, m)\nb: {0} (m)\nc: {0} (1, m)\ne: {0} (n, 1)\n", dtype);
   std::vector<std::string> names{"a", "b", "c", "e"};
   std::vector<std::string> full{"a"};
   for (int k = 0; k < 12; ++k) {
     auto any = [&] { return names[rng() % names.size()]; };
     std::string v = fmt::format("v{}", k), rhs;
     switch (rng() % 10) {
-      case 0: case 1: rhs = fmt::format("{} {} {}", any(), pick({"+", "-", "*"}), any()); break;
-      case 2: rhs = fmt::format("{} {} {}", any(), pick({"+", "-", "*"}), pick({"0", "1", "-1", "2", "1"})); break;
+      case 0:
+      case 1: rhs = fmt::format("{} {} {}", any(), pick({"+", "-", "*"}), any()); break;
+      case 2:
+        rhs =
+            fmt::format("{} {} {}", any(), pick({"+", "-", "*"}), pick({"0", "1", "-1", "2", "1"}));
+        break;
       case 3: rhs = fmt::format("-{}", any()); break;
       case 4: rhs = fmt::format("{}({})", pick({"abs", "sqr", "sign", "floor"}), any()); break;
       case 5: rhs = fmt::format("{}({}, {})", pick({"minimum", "maximum"}), any(), any()); break;
-      case 6: rhs = fmt::format("switch({}, {}, {})", pick({"true", "false", "lt(a, b)", "invert(eq(a, b))", "invert(invert(lt(a, c)))"}), any(), any()); break;
+      case 6:
+        rhs = fmt::format(
+            "switch({}, {}, {})",
+            pick({"true", "false", "lt(a, b)", "invert(eq(a, b))", "invert(invert(lt(a, c)))"}),
+            any(), any());
+        break;
       case 7: rhs = fmt::format("pow({}, {})", any(), pick({"1", "2", "3"})); break;
       case 8:
         rhs = fmt::format("dimshuffle(dimshuffle({0} + a, pattern=[1, 0]), pattern=[1, 0])", any());
         break;
       default:
         if (floating)
-          rhs = fmt::format("{} {} {}", any(), pick({"/", "*"}), pick({"2.0", "-1.0", "1.0", "0.25", "0.0"}));
+          rhs = fmt::format("{} {} {}", any(), pick({"/", "*"}),
+                            pick({"2.0", "-1.0", "1.0", "0.25", "0.0"}));
         else
-          rhs = fmt::format("cast(cast({}, {}), {})", any(), pick({"int64", "float64", "int16"}), dtype);
+          rhs = fmt::format("cast(cast({}, {}), {})", any(), pick({"int64", "float64", "int16"}),
+                            dtype);
     }
     text += fmt::format("{} = {}\n", v, rhs);
     // Arithmetic with int8 numbers may widen; keep one dtype so that rules meet.
@@ -400,10 +517,16 @@ std::string random_program(std::mt19937& rng) {
   return text;
 }
 
+/// SNUG_FUZZ=n: n times as many graphs.
+int graphs(int usual) {
+  const char* factor = std::getenv("SNUG_FUZZ");
+  return factor ? usual * std::atoi(factor) : usual;
+}
+
 TEST(Rewrite, RandomGraphsKeepTheirNumbers) {
   std::mt19937 rng(11);
   const char* passes[] = {"canonicalize", "lift_shapes", "fold_constants", "stabilize", "simplify"};
-  for (int k = 0; k < 300; ++k) {
+  for (int k = 0; k < graphs(300); ++k) {
     std::string text = random_program(rng);
     SCOPED_TRACE(text);
     TextGraph t = graph_from(text);
@@ -414,10 +537,64 @@ TEST(Rewrite, RandomGraphsKeepTheirNumbers) {
       std::vector<RefTensor> inputs = random_inputs(t, rng, true);
       auto a = interpret(t.graph, inputs), b = interpret(g, inputs);
       for (std::size_t i = 0; i < a.size(); ++i)
-        ASSERT_TRUE(close(a[i], b[i], 1e-12)) << text_of(a[i]) << "\n" << text_of(b[i]) << "\n"
+        ASSERT_TRUE(close(a[i], b[i], 1e-12)) << text_of(a[i]) << "\n"
+                                              << text_of(b[i]) << "\n"
                                               << print(g);
     }
   }
+}
+
+/// Functions that the rules of stability look for.
+std::string random_functions(std::mt19937& rng) {
+  auto pick = [&](std::vector<const char*> from) { return std::string(from[rng() % from.size()]); };
+  std::string text = "a: float64 (n, m)\nb: float64 (n, m)\nc: float64 (1, m)\n";
+  std::vector<std::string> names{"a", "b", "c"};
+  for (int k = 0; k < 8; ++k) {
+    auto any = [&] {
+      return names[names.size() - 1 - rng() % std::min<std::size_t>(names.size(), 4)];
+    };
+    std::string rhs;
+    switch (rng() % 8) {
+      case 0:
+      case 1:
+        rhs = fmt::format("{}({})", pick({"exp", "log", "sigmoid", "softplus", "log1p", "expm1"}),
+                          any());
+        break;
+      case 2: rhs = fmt::format("{} {} {}", any(), pick({"+", "-", "*"}), any()); break;
+      case 3: rhs = fmt::format("1.0 {} {}", pick({"+", "-"}), any()); break;
+      case 4: rhs = fmt::format("-{}", any()); break;
+      case 5: rhs = fmt::format("log(softmax({} + a))", any()); break;
+      case 6:
+        rhs = fmt::format("dimshuffle(sum(exp({} + a), axis=[1]), pattern=[0, -1])", any());
+        break;
+      default: rhs = fmt::format("exp({0}) / sum(exp({0}), axis=[0])", any());
+    }
+    text += fmt::format("v{} = {}\n", k, rhs);
+    names.push_back(fmt::format("v{}", k));
+  }
+  return text + fmt::format("return {} + a, {}\n", names.back(), names[names.size() - 2]);
+}
+
+TEST(Rewrite, RandomFunctionsKeepTheirNumbers) {
+  std::mt19937 rng(12);
+  std::size_t compared = 0;
+  for (int k = 0; k < graphs(300); ++k) {
+    std::string text = random_functions(rng);
+    SCOPED_TRACE(text);
+    TextGraph t = graph_from(text);
+    Graph g = rewritten(t.graph);
+    std::vector<RefTensor> inputs = random_inputs(t, rng, false);
+    auto a = interpret(t.graph, inputs), b = interpret(g, inputs);
+    for (std::size_t i = 0; i < a.size(); ++i)
+      for (std::size_t j = 0; j < a[i].f.size(); ++j) {
+        double x = a[i].f[j], y = b[i].f[j];
+        // Rules of stability may give a number where there was none, or a better one.
+        if (!std::isfinite(x) || std::fabs(x) > 1e4 || std::fabs(x) < 1e-4) continue;
+        ++compared;
+        ASSERT_NEAR(x, y, 1e-6 * std::max(1.0, std::fabs(x))) << print(g);
+      }
+  }
+  EXPECT_GT(compared, 1000u);
 }
 
 }  // namespace

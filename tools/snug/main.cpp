@@ -5,10 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "backend/cpu/code_cache.h"
 #include "expr/op_def.h"
 #include "target/device_info.h"
 
@@ -60,6 +62,40 @@ std::string libraries() {
   return fmt::format("{}", fmt::join(found, ", "));
 }
 
+struct CacheState {
+  std::filesystem::path directory;  // empty: the cache is off
+  std::vector<std::filesystem::path> entries;
+  std::uintmax_t bytes = 0;
+};
+
+CacheState cache_state() {
+  CacheState state{snug::CodeCache::default_directory(), {}, 0};
+  std::error_code error;  // a directory that is not there has no entries
+  for (const auto& entry : std::filesystem::directory_iterator(state.directory, error)) {
+    if (entry.path().extension() != ".code" || !entry.is_regular_file(error)) continue;
+    state.entries.push_back(entry.path());
+    state.bytes += entry.file_size(error);
+  }
+  return state;
+}
+
+std::string describe(const CacheState& state) {
+  if (state.directory.empty()) return "off";
+  return fmt::format("{} ({} kernels, {:.1f} MiB)", state.directory.string(), state.entries.size(),
+                     static_cast<double>(state.bytes) / (1 << 20));
+}
+
+int cache(bool clear) {
+  CacheState state = cache_state();
+  std::size_t removed = 0;
+  std::error_code error;
+  if (clear)
+    for (const auto& path : state.entries) removed += std::filesystem::remove(path, error);
+  fmt::print("{}\n", describe(clear ? cache_state() : state));
+  if (clear) fmt::print("removed {} kernels\n", removed);
+  return 0;
+}
+
 int info() {
   double page = static_cast<double>(sysconf(_SC_PAGESIZE));
   print_table({
@@ -68,6 +104,7 @@ int info() {
       {"device", describe(snug::host_device())},
       {"free memory", fmt::format("{:.1f} GiB", page * sysconf(_SC_AVPHYS_PAGES) / (1 << 30))},
       {"libraries", libraries()},
+      {"code cache", describe(cache_state())},
       {"ops", fmt::format("{}", snug::all_ops().size())},
   });
   return 0;
@@ -144,6 +181,11 @@ int main(int argc, char** argv) try {
   CLI::App* ops = app.add_subcommand("ops", "The table of ops, or all about one of them.");
   ops->add_option("name", op_name, "An op, e.g. log1p");
   ops->callback([&] { status = op_name.empty() ? list_ops() : show_op(op_name); });
+
+  bool clear = false;
+  CLI::App* cached = app.add_subcommand("cache", "The compiled kernels kept on disk.");
+  cached->add_flag("--clear", clear, "Remove them.");
+  cached->callback([&] { status = cache(clear); });
 
   if (argc == 1) {
     fmt::print("{}", app.help());

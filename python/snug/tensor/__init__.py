@@ -7,8 +7,7 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug.tensor import _methods
+from snug.gradient import consider_constant, grad
+from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg
 from snug.tensor._basic import *
 from snug.tensor._types import *
-from snug.tensor import extra_ops, nnet, sharedvar, shared_randomstreams, slinalg
-from snug.gradient import consider_constant, grad

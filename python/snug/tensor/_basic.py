@@ -1,5 +1,8 @@
 """The functions of `snug.tensor`, with Theano's names and arguments."""
 
+# Functions that need no more than the op itself are imported to be passed on.
+# ruff: noqa: F401
+
 from __future__ import annotations
 
 import builtins
@@ -10,14 +13,13 @@ import numpy as np
 
 from snug import _core
 from snug._config import config
-
-# Functions that need no more than the op itself.
+from snug._core import abs as abs_
+from snug._core import acos as arccos
+from snug._core import acosh as arccosh
 from snug._core import (
     add,
-    argmax as _argmax,
     batched_dot,
     broadcast_to,
-    cast as _cast,
     ceil,
     clip,
     cos,
@@ -33,7 +35,6 @@ from snug._core import (
     floor_div,
     ge,
     gt,
-    inc_subtensor as _inc_subtensor,
     isinf,
     isnan,
     le,
@@ -50,7 +51,6 @@ from snug._core import (
     nonzero,
     ones_like,
     pow,
-    set_subtensor as _set_subtensor,
     shape,
     shape_i,
     sigmoid,
@@ -69,11 +69,12 @@ from snug._core import (
     tril,
     triu,
     trunc,
+    upcast,
     zeros_like,
 )
-from snug._core import abs as abs_
-from snug._core import acos as arccos
-from snug._core import acosh as arccosh
+from snug._core import (
+    argmax as _argmax,
+)
 from snug._core import asin as arcsin
 from snug._core import asinh as arcsinh
 from snug._core import atan as arctan
@@ -82,11 +83,19 @@ from snug._core import atanh as arctanh
 from snug._core import bit_and as and_
 from snug._core import bit_or as or_
 from snug._core import bit_xor as xor
+from snug._core import (
+    cast as _cast,
+)
 from snug._core import div as true_div
 from snug._core import identity as tensor_copy
+from snug._core import (
+    inc_subtensor as _inc_subtensor,
+)
 from snug._core import ne as neq
+from snug._core import (
+    set_subtensor as _set_subtensor,
+)
 from snug._core import sign as sgn
-from snug._core import upcast
 
 int_div = floor_div
 square = sqr
@@ -179,9 +188,7 @@ def round(a: Any, mode: str | None = None) -> _core.Variable:
     if mode == "half_away_from_zero":
         a = _core.as_tensor(a, "round")
         return sgn(a) * floor(abs_(a) + 0.5)
-    raise ValueError(
-        f"round: mode is {mode!r}; choose 'half_to_even' or 'half_away_from_zero'"
-    )
+    raise ValueError(f"round: mode is {mode!r}; choose 'half_to_even' or 'half_away_from_zero'")
 
 
 def isclose(
@@ -348,9 +355,7 @@ def patternbroadcast(x: Any, broadcastable: Sequence[bool]) -> _core.Variable:
     """x with the given pattern of stretching axes."""
     x = _core.as_tensor(x, "patternbroadcast")
     if len(broadcastable) != x.ndim:
-        raise ValueError(
-            f"patternbroadcast: {len(broadcastable)} entries for {x.ndim} dimensions"
-        )
+        raise ValueError(f"patternbroadcast: {len(broadcastable)} entries for {x.ndim} dimensions")
     more = [i for i, b in enumerate(broadcastable) if b and not x.broadcastable[i]]
     less = [i for i, b in enumerate(broadcastable) if not b and x.broadcastable[i]]
     if more:

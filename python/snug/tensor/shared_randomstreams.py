@@ -20,11 +20,10 @@ class RandomStreams:
         self._states: list[_core.SharedVariable] = []
 
     def _drawn(self, x: _core.Variable) -> _core.Variable:
-        known = {id(s) for s in self._states}
         for v in _core.ancestors([x]):
-            if isinstance(v, _core.SharedVariable) and v.default_update is not None:
-                if id(v) not in known:
-                    self._states.append(v)
+            is_state = isinstance(v, _core.SharedVariable) and v.default_update is not None
+            if is_state and v not in self._states:
+                self._states.append(v)
         return x
 
     @staticmethod

@@ -137,7 +137,9 @@ V MathEmitter::log1p_finite(V x) {
   e = b.CreateAShr(e, integer(i, mantissa));
   V shifted = b.CreateShl(e, integer(i, mantissa));
   V m = from_bits(b.CreateSub(i, shifted), x);
-  V down = from_bits(b.CreateSub(bits(one), shifted), x);  // 2^-e
+  // 2^-e; for large e nothing is lost, and the power must only stay finite.
+  V few = b.CreateBinaryIntrinsic(Intrinsic::smin, e, integer(e, 100));
+  V down = power_of_two(b.CreateNeg(few));
   V f = fma(lost, down, b.CreateFSub(m, one));
   V ef;
   if (single(x)) {
@@ -172,13 +174,20 @@ V MathEmitter::sigmoid(V x) {
 
 V MathEmitter::softplus(V x) {
   V e = exp(b.CreateFNeg(unary(Intrinsic::fabs, x)));
-  return b.CreateFAdd(clamp_below(x, number(x, 0)), log1p_finite(e));
+  // A tiny e is its own logarithm; squaring it would underflow, which is slow.
+  V tiny = b.CreateFCmpOLT(e, pick(x, 1e-9, 1e-18));
+  V l = log1p_finite(b.CreateSelect(tiny, number(x, 0), e));
+  return b.CreateFAdd(clamp_below(x, number(x, 0)), b.CreateSelect(tiny, e, l));
 }
 
 /// For x >= 0: erfc(x) = exp(-x^2) / (1 + 2x) * Q(q), q = (x - k) / (x + k): 2^-25 and 2^-54.
 V MathEmitter::erfc_positive(V x) {
   V k = pick(x, 2, 4);
-  V q = b.CreateFDiv(b.CreateFSub(x, k), b.CreateFAdd(x, k));
+  V inverse = b.CreateFDiv(number(x, 1), b.CreateFAdd(x, k));
+  V q = b.CreateFMul(b.CreateFSub(x, k), inverse);
+  // The residual (x - k) - q (x + k) mends the rounding of the quotient.
+  V left = fma(b.CreateFAdd(q, number(x, 1)), b.CreateFNeg(k), x);
+  q = fma(fma(b.CreateFNeg(q), x, left), inverse, q);
   V p = poly(q,
              {1.276978373527526855, -9.276400506496429443e-2, -0.1660309582948684692,
               0.1640558987855911255, -5.420715734362602234e-2, -8.063211105763912201e-3,

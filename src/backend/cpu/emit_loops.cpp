@@ -1,4 +1,5 @@
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include <numeric>
 
@@ -9,6 +10,9 @@ namespace snug {
 
 using namespace llvm;
 using Mode = VectorPlan::Mode;
+
+// Below this a result may still be in the last cache when it is needed.
+constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
 
 struct KernelEmitter::Scope {
   explicit Scope(KernelEmitter& emitter)
@@ -34,7 +38,8 @@ struct KernelEmitter::Scope {
 
 KernelEmitter::KernelEmitter(const KernelSpec& spec, const HostCpu& host, Function* function)
     : s(spec), plan(plan_vectors(spec, host)), f(function), b(function->getContext()),
-      math(b, host, spec.strict), lanes(plan.lanes) {}
+      math(b, host, spec.strict), lanes(plan.lanes),
+      vector_bits_(static_cast<unsigned>(host.vector_bits)) {}
 
 void KernelEmitter::emit() {
   b.SetInsertPoint(BasicBlock::Create(f->getContext(), "entry", f));
@@ -174,8 +179,19 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
         Scope inside(*this);
         if (flat && plan.unroll * lanes % plan.period == 0)
           for (const KernelSpec::Phase& p : hoisted) hoist_periodic(p);
-        loop({range.begin, middle}, step,
-             [&](V i) { at_vectors(i, plan.unroll, nullptr, body); });
+        auto run = [&] {
+          loop({range.begin, middle}, step,
+               [&](V i) { at_vectors(i, plan.unroll, nullptr, body); });
+        };
+        if (!plan.streaming) return run();
+        V stream = worth_streaming(range.begin);
+        when(stream, [&] {
+          streaming_ = true;
+          run();
+          streaming_ = false;
+          b.CreateIntrinsic(Intrinsic::x86_sse_sfence, {}, {});  // others may read it after us
+        });
+        when(b.CreateNot(stream), run);
       });
       ready_ = ready;
     }
@@ -186,6 +202,32 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
   });
 }
 
+/// Whole vectors of this operand are whole cache lines, written once and not read here.
+bool KernelEmitter::streams(std::size_t o) const {
+  const KernelSpec::Operand& x = s.operands[o];
+  for (const Instr& in : s.body)
+    if (in.prim == Prim::Load && static_cast<std::size_t>(in.integer) == o) return false;
+  bool whole = lanes * size_of(x.dtype) * 8 == vector_bits_;
+  return x.write && x.may_alias < 0 && whole && !uniform(o) && contiguous(o);
+}
+
+/// The result is larger than caches and every streamed operand is aligned.
+Value* KernelEmitter::worth_streaming(V begin) {
+  V points = i64(1);
+  for (std::size_t axis = 0; axis < s.outer; ++axis) points = b.CreateMul(points, extent_[axis]);
+  V worth = b.getFalse();
+  V misaligned = i64(0);
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    if (!streams(o)) continue;
+    std::int64_t width = size_of(s.operands[o].dtype);
+    worth = b.CreateOr(worth, b.CreateICmpSGE(points, i64(kStreamingBytes / width)));
+    V address = b.CreateAdd(b.CreatePtrToInt(pointer_[o], b.getInt64Ty()),
+                            b.CreateMul(begin, i64(width)));
+    misaligned = b.CreateOr(misaligned, b.CreateAnd(address, i64(lanes * width - 1)));
+  }
+  return b.CreateAnd(worth, b.CreateICmpEQ(misaligned, i64(0)));
+}
+
 /// One iteration of a vector loop. `remaining`, if given, is how many points are left.
 void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
                                const std::function<void()>& body) {
@@ -193,6 +235,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   in_vectors_ = true;
   copies_ = copies;
   mask_.assign(copies, nullptr);
+  tile_in_.clear();
   if (remaining) {
     V limit = b.CreateBinaryIntrinsic(Intrinsic::smin, remaining, i64(1 << 20));
     V wide = b.CreateVectorSplat(lanes, b.CreateTrunc(limit, b.getInt32Ty()));
@@ -222,6 +265,7 @@ void KernelEmitter::outer_point() {
 void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
   for (std::uint32_t i = phase.begin; i < phase.end; ++i)
     if (s.body[i].prim == Prim::Reduce) start_reduce(i);
+  open_tiles(phase);
   std::vector<std::size_t> axes;
   for (std::size_t axis = s.outer; axis < s.rank(); ++axis)
     if (!plan.is_vector_axis(axis)) axes.push_back(axis);
@@ -231,6 +275,7 @@ void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
     unrolled_inner(s.outer, phase);
   else
     nest(axes, 0, [&] { run(phase); });
+  close_tiles();
   for (std::uint32_t i = phase.begin; i < phase.end; ++i)
     if (s.body[i].prim == Prim::Reduce) finish_reduce(i);
 }

@@ -81,6 +81,9 @@ Value* KernelEmitter::load(std::size_t o, unsigned copy) {
   if (!in_vectors_ || uniform(o))
     return to_register(t, b.CreateAlignedLoad(scalar, pointer_[o], align));
   auto* type = FixedVectorType::get(scalar, lanes);
+  if (auto tile = tile_in_.find({o, copy}); tile != tile_in_.end())
+    return to_register(
+        t, b.CreateLoad(type, tile_slot(tile->second, type, flat_position(s.outer, s.rank()))));
   Constant* zero = Constant::getNullValue(type);
   if (!contiguous(o)) {
     V at = b.CreateGEP(scalar, pointer_[o], lane_offsets(o, copy));
@@ -98,6 +101,9 @@ void KernelEmitter::store(std::size_t o, unsigned copy, V value, bool vector) {
   value = to_memory(t, value);
   if (!vector) {
     b.CreateAlignedStore(value, pointer_[o], align);
+  } else if (auto tile = tile_out_.find({o, copy}); tile != tile_out_.end()) {
+    V slot = tile_slot(tile->second, value->getType(), flat_position(s.outer, s.rank()));
+    b.CreateStore(value, slot);
   } else if (!contiguous(o)) {
     V at = b.CreateGEP(scalar, pointer_[o], lane_offsets(o, copy));
     b.CreateMaskedScatter(value, at, align, mask_[copy]);
@@ -105,6 +111,10 @@ void KernelEmitter::store(std::size_t o, unsigned copy, V value, bool vector) {
     V at = b.CreateConstGEP1_64(scalar, pointer_[o], copy * lanes);
     if (mask_[copy])
       b.CreateMaskedStore(value, at, align, mask_[copy]);
+    else if (streaming_ && streams(o))
+      b.CreateAlignedStore(value, at, Align(lanes * size_of(t)))
+          ->setMetadata(LLVMContext::MD_nontemporal,
+                        MDNode::get(f->getContext(), ConstantAsMetadata::get(b.getInt32(1))));
     else
       b.CreateAlignedStore(value, at, align);
   }

@@ -110,7 +110,8 @@ void KernelEmitter::finish_reduce(std::uint32_t i) {
     V x = value[0], x_at = at[0];
     for (unsigned n = lanes; n > 1; n /= 2) {
       V low = halves(x, false), high = halves(x, true);
-      V low_at = x_at ? halves(x_at, false) : nullptr, high_at = x_at ? halves(x_at, true) : nullptr;
+      V low_at = x_at ? halves(x_at, false) : nullptr;
+      V high_at = x_at ? halves(x_at, true) : nullptr;
       join(low, low_at, high, high_at);
       x = low;
       x_at = low_at;
@@ -135,8 +136,9 @@ Value* KernelEmitter::combine(ReduceOp op, DType t, V x, V y) {
   switch (op) {
     case ReduceOp::Sum: return arithmetic({Prim::Add, t}, t, x, y, nullptr);
     case ReduceOp::Prod: return arithmetic({Prim::Mul, t}, t, x, y, nullptr);
-    case ReduceOp::Max: return extreme(Prim::Max, t, x, y);
-    case ReduceOp::Min: return extreme(Prim::Min, t, x, y);
+    // NaN is tested on the new value alone, beside the chain of dependent operations.
+    case ReduceOp::Max: return extreme(Prim::Max, t, y, x);
+    case ReduceOp::Min: return extreme(Prim::Min, t, y, x);
     case ReduceOp::Any: return b.CreateOr(x, y);
     default: return b.CreateAnd(x, y);
   }

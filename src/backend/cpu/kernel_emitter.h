@@ -49,6 +49,8 @@ class KernelEmitter {
   void outer_point();
   void inner_phase(const KernelSpec::Phase& phase);
   void unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase);
+  bool streams(std::size_t operand) const;
+  V worth_streaming(V begin);
   void hoist(const KernelSpec::Phase& phase);
   void hoist_periodic(const KernelSpec::Phase& phase);
   V flat_position(std::size_t from, std::size_t to);
@@ -73,6 +75,15 @@ class KernelEmitter {
   V index_value(std::int64_t axis, unsigned copy);
   V flat_index(unsigned copy);
   V vector_position(unsigned copy, unsigned bits);  // k * lanes + 0, 1, 2, ...
+
+  // emit_tile.cpp
+  void open_tiles(const KernelSpec::Phase& phase);
+  void close_tiles();
+  V tile_slot(V tile, llvm::Type* type, V point);
+  llvm::AllocaInst* new_tile(std::size_t operand);
+  void move_tile(std::size_t operand, V memory, V tile, bool load);
+  void sort_tile(llvm::Type* scalar, V memory, V tile, bool load);
+  V gather_lanes(const std::vector<V>& vectors, const std::vector<std::int64_t>& elements);
 
   // emit_instr.cpp
   void run(const KernelSpec::Phase& phase);
@@ -101,6 +112,7 @@ class KernelEmitter {
   llvm::IRBuilder<> b;
   MathEmitter math;
   unsigned lanes;
+  unsigned vector_bits_;                  // of the machine's vectors
 
   V begin_ = nullptr, end_ = nullptr;
   std::vector<V> extent_;
@@ -109,6 +121,10 @@ class KernelEmitter {
   bool in_vectors_ = false;             // inside the loop over the vector axis
   unsigned copies_ = 1;
   std::vector<V> mask_;                 // per copy; null: all lanes
+  bool streaming_ = false;              // stores go around the caches
+  /// Operands sorted into lanes; empty outside the phases that use them.
+  std::map<std::pair<std::size_t, unsigned>, llvm::AllocaInst*> tile_in_, tile_out_;
+  std::map<std::pair<llvm::Type*, bool>, llvm::Function*> tile_functions_;
   V flat_row_ = nullptr, flat_column_ = nullptr, flat_start_ = nullptr;  // Flat mode
   std::vector<std::vector<V>> values_;  // per instruction and copy; one entry if not varying
   std::vector<bool> ready_;             // already emitted before the loop

@@ -9,7 +9,9 @@ namespace {
 
 using Mode = VectorPlan::Mode;
 constexpr std::int64_t kMaxUnrolledPoints = 64;
-constexpr int kMaxUnrolledWeight = 500, kMaskedOnlyWeight = 120;
+constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120;
+constexpr int kMaxStreamingWeight = 16;
+constexpr std::int64_t kMaxTilePoints = 16;
 
 /// Instructions of the machine, roughly.
 int weight(const Instr& in) {
@@ -70,6 +72,18 @@ bool fits_flat(const KernelSpec& s, unsigned lanes) {
   return through > 0 && other <= 2 * through;
 }
 
+/// Rows of inner points, packed, one after the other along the vector axis.
+bool is_tiled(const KernelSpec& s, std::size_t operand, std::size_t axis, std::int64_t points) {
+  if (points < 2 || points > kMaxTilePoints) return false;
+  const auto& strides = s.operands[operand].strides;
+  std::int64_t packed = 1;
+  for (std::size_t a = s.rank(); a-- > s.outer;) {
+    if (s.extents[a] != 1 && strides[a] != packed) return false;
+    packed *= s.extents[a];
+  }
+  return strides[axis] == points;
+}
+
 std::vector<bool> find_varying(const KernelSpec& s, const VectorPlan& plan) {
   std::vector<bool> varying(s.body.size());
   for (const KernelSpec::Phase& phase : s.phases) {
@@ -117,7 +131,10 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
   }
   bool short_inner = has_inner && points > 0 && !s.block;
 
-  if (outer == s.outer && inner == s.rank()) return plan.varying = find_varying(s, plan), plan;
+  if (outer == s.outer && inner == s.rank()) {
+    plan.varying = find_varying(s, plan);
+    return plan;
+  }
   plan.lanes = lanes;
   if (!has_inner && fits_flat(s, lanes)) {
     plan.mode = Mode::Flat;
@@ -125,6 +142,7 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.period = s.extents[plan.axis];
     auto repeats = static_cast<unsigned>(plan.period / std::gcd<std::int64_t>(plan.period, lanes));
     plan.unroll = repeats <= 16 && repeats * total <= 200 ? repeats : 1;
+    plan.streaming = total <= kMaxStreamingWeight;
   } else if (outer != s.outer &&
              (!has_inner || short_inner || inner == s.rank() ||
               axis_cost(s, outer, lanes) < axis_cost(s, inner, lanes))) {
@@ -133,12 +151,19 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.unroll_inner = short_inner && points * inner_weight <= kMaxUnrolledWeight;
     int body = plan.unroll_inner ? static_cast<int>(points) * inner_weight + total : total;
     plan.unroll = choose_unroll(body);
-    plan.masked_only = plan.unroll == 1 && body > kMaskedOnlyWeight;
+    plan.inner_points = short_inner ? points : 0;
+    bool tiles = false;
+    for (std::size_t o = 0; o < s.operands.size(); ++o) {
+      plan.tiled.push_back(short_inner && is_tiled(s, o, plan.axis, points));
+      tiles = tiles || plan.tiled[o];
+    }
+    if (tiles) plan.unroll = 1;
+    plan.masked_only = !tiles && plan.unroll == 1 && body > kMaskedOnlyWeight;
+    plan.streaming = !has_inner && body <= kMaxStreamingWeight;
   } else {
     plan.mode = Mode::Inner;
     plan.axis = inner;
     plan.unroll = inner_weight <= 16 ? 4 : inner_weight <= 60 ? 2 : 1;
-    plan.masked_only = false;
   }
   plan.varying = find_varying(s, plan);
   return plan;

@@ -21,6 +21,12 @@ struct VectorPlan {
   unsigned unroll = 1;        // vectors per iteration; several accumulators in Inner mode
   bool unroll_inner = false;  // inner loops have short constant extents and become straight code
   bool masked_only = false;   // one masked loop and no loop of whole vectors: less code
+  /// Outer mode, short inner loops: how many points they have, and per operand whether its rows
+  /// lie packed one after the other, so that whole vectors of it can be sorted into lanes.
+  std::int64_t inner_points = 0;
+  std::vector<bool> tiled;
+  /// Large results that nobody reads at once go around the caches, as memcpy does it.
+  bool streaming = false;
   std::int64_t period = 0;    // Flat: extent of the last axis
   /// Per instruction: differs between lanes.
   std::vector<bool> varying;

@@ -21,7 +21,8 @@ struct ConvShape {
   std::int64_t work() const { return n * o * oh * ow * group_in() * taps(); }
 };
 
-/// The constants of the op; `sizes` fills in the rest from the operands of a run.
+/// The constants of the op; `sizes` fills in the rest from the operands of a run, or from bounds of
+/// them (sizes that are equal in a run may then differ: the larger counts).
 class ConvAttrs {
  public:
   explicit ConvAttrs(const Attrs& attrs);

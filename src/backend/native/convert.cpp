@@ -15,8 +15,8 @@ __attribute__((target("avx,f16c"))) std::int64_t widen_f16c(const Half* from, fl
                                                             std::int64_t count) {
   std::int64_t i = 0;
   for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(
-        to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   return i;
 }
 __attribute__((target("avx,f16c"))) std::int64_t narrow_f16c(const float* from, Half* to,

@@ -106,8 +106,7 @@ void copy(const ArgDesc& to, std::byte* to_data, const ArgDesc& from, const std:
   if (nest.elements() == 0) return;
   visit_bytes(size_of(to.dtype), [&](auto tag) {
     using T = decltype(tag);
-    copy_typed(nest, reinterpret_cast<T*>(to_data), reinterpret_cast<const T*>(from_data),
-               threads);
+    copy_typed(nest, reinterpret_cast<T*>(to_data), reinterpret_cast<const T*>(from_data), threads);
   });
 }
 

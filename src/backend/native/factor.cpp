@@ -50,6 +50,9 @@ void check_dtype(std::string_view op, const ArgDesc& a) {
   if (a.dtype != DType::F32 && a.dtype != DType::F64)
     fail(Fault::Unsupported, fmt::format("{}: not done on {}", op, name_of(a.dtype)),
          "cast to float32 or float64 first");
+}
+
+void check_shape(std::string_view op, const ArgDesc& a) {
   SNUG_CHECK(a.shape.size() == 2 && a.shape[0] == a.shape[1] && a.shape[0] <= INT_MAX,
              "{}: a matrix of shape {}", op, describe_shape(a.shape));
 }
@@ -72,12 +75,12 @@ void factor_positive(std::string_view op, bool lower, int n, T* a) {
 
 class CholeskyCall : public Call {
  public:
-  explicit CholeskyCall(const CallSite& site)
-      : Call(site), lower_(site.node->attrs.flag("lower")) {
+  explicit CholeskyCall(const CallSite& site) : Call(site), lower_(site.node->attrs.flag("lower")) {
     check_dtype("cholesky", in_[0]);
   }
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);
+    check_shape("cholesky", a);
     if (a.shape[0] == 0) return;
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -100,8 +103,7 @@ class CholeskyCall : public Call {
 
 class SolveCall : public Call {
  public:
-  explicit SolveCall(const CallSite& site)
-      : Call(site), trans_(site.node->attrs.flag("trans")) {
+  explicit SolveCall(const CallSite& site) : Call(site), trans_(site.node->attrs.flag("trans")) {
     check_dtype("solve", in_[0]);
     const std::string& kind = site.node->attrs.text("kind");
     if (kind == "general")
@@ -115,7 +117,7 @@ class SolveCall : public Call {
     else
       fail(Fault::Value, fmt::format("solve: unknown kind \"{}\"", kind),
            "the kinds are general, lower, upper and positive");
-    const std::int64_t n = in_[0].shape[0];
+    const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
     if (kind_ == Kind::General || kind_ == Kind::Positive)
       workspace = align64(n * n * size_of(in_[0].dtype));
     if (kind_ == Kind::General) workspace += align64(n * sizeof(lapack_int));
@@ -124,6 +126,7 @@ class SolveCall : public Call {
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);
     const ArgDesc& b = in(args, 1);
+    check_shape("solve", a);
     const std::int64_t n = a.shape[0], columns = b.shape.size() == 1 ? 1 : b.shape[1];
     SNUG_CHECK(b.shape[0] == n && columns <= INT_MAX, "solve: {} with {}", describe_shape(a.shape),
                describe_shape(b.shape));
@@ -132,9 +135,8 @@ class SolveCall : public Call {
     const OmpThreads scope(threads_);
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);
-      solve(static_cast<int>(n), static_cast<int>(columns),
-            reinterpret_cast<const T*>(args.in[0]), reinterpret_cast<T*>(args.out[0]),
-            args.workspace);
+      solve(static_cast<int>(n), static_cast<int>(columns), reinterpret_cast<const T*>(args.in[0]),
+            reinterpret_cast<T*>(args.out[0]), args.workspace);
     });
   }
 

@@ -232,15 +232,12 @@ Product::Product(const ArgDesc& a, const ArgDesc& b, const ArgDesc& c) {
   const std::size_t d = a.shape.size() - 2;  // axis of the rows: 0, or 1 behind the batch
   SNUG_CHECK(a.dtype == b.dtype && a.dtype == c.dtype, "dot: {} and {} give {}", name_of(a.dtype),
              name_of(b.dtype), name_of(c.dtype));
-  SNUG_CHECK(d <= 1 && b.shape.size() == d + 2 && c.shape.size() == d + 2 &&
-                 a.shape[d + 1] == b.shape[d] && c.shape[d] == a.shape[d] &&
-                 c.shape[d + 1] == b.shape[d + 1],
-             "dot: {} and {} give {}", describe_shape(a.shape), describe_shape(b.shape),
-             describe_shape(c.shape));
+  SNUG_CHECK(d <= 1 && b.shape.size() == d + 2 && c.shape.size() == d + 2, "dot: {} and {} give {}",
+             describe_shape(a.shape), describe_shape(b.shape), describe_shape(c.shape));
   gemm.dtype = a.dtype;
-  gemm.m = a.shape[d];
-  gemm.k = a.shape[d + 1];
-  gemm.n = b.shape[d + 1];
+  gemm.m = std::max(a.shape[d], c.shape[d]);
+  gemm.k = std::max(a.shape[d + 1], b.shape[d]);
+  gemm.n = std::max(b.shape[d + 1], c.shape[d + 1]);
   gemm.a_row = a.strides[d];
   gemm.a_col = a.strides[d + 1];
   gemm.b_row = b.strides[d];
@@ -248,7 +245,7 @@ Product::Product(const ArgDesc& a, const ArgDesc& b, const ArgDesc& c) {
   gemm.c_row = c.strides[d];
   gemm.c_col = c.strides[d + 1];
   if (d == 0) return;
-  batches = c.shape[0];
+  batches = std::max({a.shape[0], b.shape[0], c.shape[0]});
   a_batch = a.strides[0];
   b_batch = b.strides[0];
   c_batch = c.strides[0];

@@ -38,13 +38,13 @@ struct Product {
   Gemm gemm;  // of batch 0
   std::int64_t batches = 1, a_batch = 0, b_batch = 0, c_batch = 0;
 
+  /// Sizes that are equal in a run may differ here where they are bounds: the largest counts.
   Product(const ArgDesc& a, const ArgDesc& b, const ArgDesc& c);
   Gemm at(const RunArgs& args, std::int64_t batch) const;
   std::int64_t work() const { return batches * gemm.m * gemm.n * gemm.k; }
 };
 /// By BLAS where it takes the layouts, through tiles if there is workspace, else by loops.
-void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace,
-                 int threads);
+void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace, int threads);
 /// What run_product needs for these layouts (or smaller sizes).
 std::uint64_t product_workspace(const Product& product);
 

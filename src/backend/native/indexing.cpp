@@ -87,8 +87,8 @@ class Places {
     const std::int64_t at = position_(l);
     std::int64_t offset = data_[0][at] * strides_[0];
     for (std::size_t i = 1; i < count_; ++i)
-      offset += data_[i][shared_ ? at : Position(descs_[i]->shape, descs_[i]->strides)(l)] *
-                strides_[i];
+      offset +=
+          data_[i][shared_ ? at : Position(descs_[i]->shape, descs_[i]->strides)(l)] * strides_[i];
     return offset;
   }
 
@@ -130,19 +130,20 @@ class GatherCall : public Call {
     if (block == 0) return;
     parallel_ranges(places.size(), places.size() * block, threads_,
                     [&](std::int64_t l, std::int64_t end) {
-      for (; l < end; ++l) {
-        const T* const row = from + places(l);
-        T* const out = to + l * block;
-        if (block == 1)
-          *out = *row;
-        else if (nest.rank() == 1 && stride == 1)
-          std::memcpy(out, row, block * sizeof(T));
-        else
-          nest.each_row(0, nest.rows(), [&](std::int64_t, const auto& at) {
-            for (std::int64_t i = 0; i < n; ++i) out[at[0] + i] = row[at[1] + i * stride];
-          });
-      }
-    });
+                      for (; l < end; ++l) {
+                        const T* const row = from + places(l);
+                        T* const out = to + l * block;
+                        if (block == 1)
+                          *out = *row;
+                        else if (nest.rank() == 1 && stride == 1)
+                          std::memcpy(out, row, block * sizeof(T));
+                        else
+                          nest.each_row(0, nest.rows(), [&](std::int64_t, const auto& at) {
+                            for (std::int64_t i = 0; i < n; ++i)
+                              out[at[0] + i] = row[at[1] + i * stride];
+                          });
+                      }
+                    });
   }
 };
 

@@ -9,15 +9,15 @@ namespace snug::native {
 /// Less work than this (in elements touched, or multiply-adds) runs on the calling thread.
 inline constexpr std::int64_t kParallelWork = 64 * 1024;
 
-/// Calls f(slot, begin, end) on parts of [0, count), one per thread, cut by count and threads alone.
-/// Slots are numbers below `threads`; no two parts that run at once have the same.
+/// Calls f(slot, begin, end) on parts of [0, count), one per thread, cut by count and threads
+/// alone. Slots are numbers below `threads`; no two parts that run at once have the same.
 template <class F>
 void parallel_slots(std::int64_t count, std::int64_t work, int threads, F&& f) {
   if (threads <= 1 || count <= 1 || work < kParallelWork) {
     if (count > 0) f(std::int64_t{0}, std::int64_t{0}, count);
     return;
   }
-#pragma omp parallel num_threads(static_cast<int>(std::min<std::int64_t>(threads, count)))
+#pragma omp parallel num_threads(static_cast <int>(std::min <std::int64_t>(threads, count)))
   {
     const std::int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
     const std::int64_t begin = count * t / n, end = count * (t + 1) / n;

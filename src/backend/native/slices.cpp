@@ -138,12 +138,12 @@ class SliceCall : public Call {
           for (std::int64_t i = 0; i < count; ++i)
             p[i * st] = E::store(E::add(E::load(p[i * st]), E::load(q[i * sf])));
       };
-      parallel_ranges(
-          nest.elements(), nest.elements(), threads_, [&](std::int64_t b, std::int64_t e) {
-            nest.each_run(b, e, [&](std::int64_t, const auto& at, std::int64_t count) {
-              run(t + at[0], f + at[1], count);
-            });
-          });
+      parallel_ranges(nest.elements(), nest.elements(), threads_,
+                      [&](std::int64_t b, std::int64_t e) {
+                        nest.each_run(b, e, [&](std::int64_t, const auto& at, std::int64_t count) {
+                          run(t + at[0], f + at[1], count);
+                        });
+                      });
     });
   }
 

@@ -129,8 +129,7 @@ void Chain::seal() {
 std::unique_ptr<Chain::Objects> Chain::make_objects() const {
   auto objects = std::make_unique<Objects>();
   objects->stream = dnnl::stream(engine());
-  for (const Memory& m : memories_)
-    objects->memories.emplace_back(m.desc, engine(), nullptr);
+  for (const Memory& m : memories_) objects->memories.emplace_back(m.desc, engine(), nullptr);
   for (const Step& step : steps_) {
     auto& arguments = objects->arguments.emplace_back();
     for (const Argument& a : step.arguments)

@@ -1,8 +1,7 @@
 #pragma once
-#include <dnnl.hpp>
-
 #include <cstddef>
 #include <cstdint>
+#include <dnnl.hpp>
 #include <functional>
 #include <memory>
 #include <mutex>

@@ -25,10 +25,9 @@ Descs descs(const ConvShape& s, DType dtype, bool any) {
   const auto type = data_type(dtype);
   const Tag image = any ? Tag::any : Tag::nchw;
   const dnnl::memory::desc w =
-      s.groups == 1
-          ? dnnl::memory::desc({s.o, s.c, s.kh, s.kw}, type, any ? Tag::any : Tag::oihw)
-          : dnnl::memory::desc({s.groups, s.group_out(), s.group_in(), s.kh, s.kw}, type,
-                               any ? Tag::any : Tag::goihw);
+      s.groups == 1 ? dnnl::memory::desc({s.o, s.c, s.kh, s.kw}, type, any ? Tag::any : Tag::oihw)
+                    : dnnl::memory::desc({s.groups, s.group_out(), s.group_in(), s.kh, s.kw}, type,
+                                         any ? Tag::any : Tag::goihw);
   return {{{s.n, s.c, s.h, s.w}, type, image}, w, {{s.n, s.o, s.oh, s.ow}, type, image}};
 }
 
@@ -52,8 +51,7 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype,
       user_scratchpad(), engine());
   auto chain = std::make_shared<Chain>(workspace_begin);
   const auto place = [&](int i, const dnnl::memory::desc& desc) {
-    if (operands[i].staged)
-      return chain->memory(desc, Chain::Place::Workspace, operands[i].offset);
+    if (operands[i].staged) return chain->memory(desc, Chain::Place::Workspace, operands[i].offset);
     return i < 2 ? chain->memory(desc, Chain::Place::In, i)
                  : chain->memory(desc, Chain::Place::Out, 0);
   };
@@ -145,11 +143,11 @@ class ConvCall : public native::Call {
       bytes += native::align64(product(shape) * size_of(compute));
     }
     const native::OmpThreads scope(site.threads);
-    const std::string key = fmt::format(
-        "conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
-        static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute), site.threads, s.n,
-        s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left, s.right, s.sh, s.sw,
-        s.dh, s.dw, s.groups, s.flip);
+    const std::string key =
+        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
+                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
+                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
+                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip);
     auto chain = cached_chain(key, [&] { return build(kind, s, compute, operands, bytes); });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));

@@ -39,13 +39,13 @@ std::shared_ptr<Chain> build(const Product& p) {
   const auto x = chain->memory(a, Chain::Place::In, 0);
   const auto y = chain->memory(b, Chain::Place::In, 1);
   const auto z = chain->memory(c, Chain::Place::Out, 0);
-  chain->step(dnnl::matmul(pd),
-              {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}},
+  chain->step(dnnl::matmul(pd), {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}},
               pd.scratchpad_desc());
   return chain;
 }
 
-/// True if one operand of every pair of axes has unit stride and nothing overlaps or runs backwards.
+/// True if one operand of every pair of axes has unit stride and nothing overlaps or runs
+/// backwards.
 bool plain_matrix(std::int64_t rows, std::int64_t cols, std::int64_t row, std::int64_t col) {
   const bool by_rows = (cols == 1 || col == 1) && (rows == 1 || row >= cols);
   const bool by_cols = (rows == 1 || row == 1) && (cols == 1 || col >= rows);
@@ -88,9 +88,9 @@ std::unique_ptr<PreparedCall> prepare_dot(const CallSite& site) {
   const Product p(site.in[0], site.in[1], site.out[0]);
   const Gemm& g = p.gemm;
   const bool known = g.dtype == DType::F32 || (g.dtype == DType::BF16 && has_bfloat16());
-  if (!known || better_by_blas(p) || site.runtime_sizes || p.work() == 0 || g.m * g.n * g.k < native::kTinyGemm ||
-      p.a_batch < 0 || p.b_batch < 0 || !plain_matrix(g.m, g.k, g.a_row, g.a_col) ||
-      !plain_matrix(g.k, g.n, g.b_row, g.b_col))
+  if (!known || better_by_blas(p) || site.runtime_sizes || p.work() == 0 ||
+      g.m * g.n * g.k < native::kTinyGemm || p.a_batch < 0 || p.b_batch < 0 ||
+      !plain_matrix(g.m, g.k, g.a_row, g.a_col) || !plain_matrix(g.k, g.n, g.b_row, g.b_col))
     return native::prepare_dot(site);
   const native::OmpThreads scope(site.threads);
   const std::string key =

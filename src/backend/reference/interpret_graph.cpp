@@ -15,7 +15,9 @@ std::vector<RefTensor> run_graph(const Graph& graph, const Pointers& inputs,
 class Walk {
  public:
   Walk(const Dims& shape, std::vector<Dims> strides)
-      : shape_(shape), strides_(std::move(strides)), index_(shape.size(), 0),
+      : shape_(shape),
+        strides_(std::move(strides)),
+        index_(shape.size(), 0),
         offsets_(strides_.size(), 0) {}
   const Dims& index() const { return index_; }
   std::int64_t offset(std::size_t operand) const { return offsets_[operand]; }
@@ -141,16 +143,20 @@ RefTensor run_reduction(const Node& node, const RefTensor& x, const Dims& shape)
   bool arg = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
   bool logic = op == ReduceOp::Any || op == ReduceOp::All;
   DType acc = logic ? DType::Bool : arg ? x.dtype : node.attrs.dtype("acc");
-  Prim combine = op == ReduceOp::Sum ? Prim::Add : op == ReduceOp::Prod ? Prim::Mul
-                 : op == ReduceOp::Max ? Prim::Max : op == ReduceOp::Min ? Prim::Min
-                 : op == ReduceOp::Any ? Prim::Or : Prim::And;
+  Prim combine = op == ReduceOp::Sum    ? Prim::Add
+                 : op == ReduceOp::Prod ? Prim::Mul
+                 : op == ReduceOp::Max  ? Prim::Max
+                 : op == ReduceOp::Min  ? Prim::Min
+                 : op == ReduceOp::Any  ? Prim::Or
+                                        : Prim::And;
   RefTensor out = RefTensor::zeros(node.types[0].dtype, shape);
 
   // Where an element of x goes in the result, and its number among those folded into one.
   Dims out_strides(x.shape.size(), 0), place_strides(x.shape.size(), 0);
   std::int64_t kept = 1, folded = 1;
   for (std::size_t axis = x.shape.size(); axis-- > 0;) {
-    bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end();
+    bool reduced =
+        std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(axis)) != axes.end();
     (reduced ? place_strides : out_strides)[axis] = reduced ? folded : kept;
     (reduced ? folded : kept) *= x.shape[axis];
   }
@@ -309,18 +315,19 @@ class Sizes {
  private:
   void evaluate_all() {
     const SizeTable& sizes = graph_.sizes();
-    values_ = evaluate_sizes(sizes, [&](const Symbol& s, SizeId id,
-                                        std::span<const std::int64_t> done) -> std::int64_t {
-      switch (s.kind) {
-        case Symbol::Kind::Dim: return inputs_[s.input]->shape[s.index];
-        case Symbol::Kind::Element: return element(*inputs_[s.input], s.index);
-        case Symbol::Kind::Runtime:
-          if (auto it = runtime_.find(id); it != runtime_.end() && it->second) return *it->second;
-          return s.high < id ? done[s.high] : 0;
-        case Symbol::Kind::Unknown: break;
-      }
-      return 0;
-    });
+    values_ = evaluate_sizes(
+        sizes, [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) -> std::int64_t {
+          switch (s.kind) {
+            case Symbol::Kind::Dim: return inputs_[s.input]->shape[s.index];
+            case Symbol::Kind::Element: return element(*inputs_[s.input], s.index);
+            case Symbol::Kind::Runtime:
+              if (auto it = runtime_.find(id); it != runtime_.end() && it->second)
+                return *it->second;
+              return s.high < id ? done[s.high] : 0;
+            case Symbol::Kind::Unknown: break;
+          }
+          return 0;
+        });
     pending_.assign(values_.size(), false);
     for (SizeId id = 0; id < values_.size(); ++id) {
       const SizeNode& n = sizes.node(id);
@@ -361,8 +368,8 @@ void check_input(const Graph& graph, std::size_t k, const RefTensor& x) {
   const Type& type = graph.type(in.value);
   std::string name = in.name.empty() ? fmt::format("argument {}", k) : in.name;
   if (x.dtype != type.dtype)
-    fail(Fault::Type, fmt::format("{}: expected {}, got {}", name, name_of(type.dtype),
-                                  name_of(x.dtype)));
+    fail(Fault::Type,
+         fmt::format("{}: expected {}, got {}", name, name_of(type.dtype), name_of(x.dtype)));
   if (x.shape.size() != type.dims.size())
     fail(Fault::Type, fmt::format("{}: expected {} dimensions, got shape {}", name,
                                   type.dims.size(), describe_shape(x.shape)));

@@ -115,6 +115,18 @@ def _padding(border_mode: Any) -> tuple[str, list[int]]:
     return "valid", [*sides[0], *sides[1]]
 
 
+def _with_known_size(filters: Any, filter_shape: Any) -> _core.Variable:
+    """The filters with rows and columns that are known now, as far as anybody says."""
+    filters = _core.as_tensor(filters, "conv2d")
+    if filters.ndim != 4 or None not in filters.static_shape[2:]:
+        return filters
+    if filter_shape is None and isinstance(filters, _core.SharedVariable):
+        filter_shape = filters.current_shape
+    if filter_shape is None or not all(isinstance(s, int) for s in tuple(filter_shape)[2:]):
+        return filters
+    return _core.specify_shape(filters, (None, None, *tuple(filter_shape)[2:]))
+
+
 def conv2d(
     input: Any,
     filters: Any,
@@ -131,13 +143,16 @@ def conv2d(
     """Convolves images (batch, channels, rows, columns) with filters (out, in / groups, rows,
     columns).
 
-    border_mode  "valid", "half", "full", a padding, a pair of paddings, or a pair of pairs
-    filter_flip  True for a convolution, False for a correlation
-    input_shape and filter_shape are accepted; sizes are known at the call anyway.
+    border_mode   "valid", "half", "full", a padding, a pair of paddings, or a pair of pairs
+    filter_flip   True for a convolution, False for a correlation
+    filter_shape  needed for "half" and "full" if the filters are not a shared variable
+    input_shape   accepted; sizes are known at the call anyway
     """
     if unshared:
         raise NotImplementedError("conv2d: unshared=True is not supported")
     mode, pad = _padding(border_mode)
+    if mode != "valid":
+        filters = _with_known_size(filters, filter_shape)
     return _core.conv2d(
         input,
         filters,

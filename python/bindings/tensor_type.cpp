@@ -1,0 +1,206 @@
+// The classes TensorType, Op and Recipe.
+#include "node_object.h"
+
+namespace snug::python {
+namespace {
+
+nb::object value_of(const Attrs::Value& value) {
+  return std::visit(
+      [](const auto& v) -> nb::object {
+        using V = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<V, DType>)
+          return nb::str(name_of(v).data(), name_of(v).size());
+        else if constexpr (std::is_same_v<V, std::shared_ptr<const Array>>)
+          return v ? export_array(v->contiguous_copy()) : nb::none();
+        else if constexpr (std::is_same_v<V, std::shared_ptr<const Lambda>>) {
+          if (!v) return nb::none();
+          return nb::make_tuple(wrap_all(v->params), wrap_all(v->results));
+        } else
+          return nb::cast(v);
+      },
+      value);
+}
+
+const char* shape_name(const TensorType& t) {
+  switch (t.ndim()) {
+    case 0: return "scalar";
+    case 1: return t.broadcast == 0 ? "vector" : nullptr;
+    case 2:
+      return t.broadcast == 0   ? "matrix"
+             : t.broadcast == 1 ? "row"
+             : t.broadcast == 2 ? "col"
+                                : nullptr;
+    case 3: return t.broadcast == 0 ? "3D" : nullptr;
+    case 4: return t.broadcast == 0 ? "4D" : nullptr;
+    case 5: return t.broadcast == 0 ? "5D" : nullptr;
+    default: return nullptr;
+  }
+}
+
+TensorType make_tensor_type(nb::handle dtype, nb::handle broadcastable, nb::handle shape) {
+  TensorType type;
+  type.dtype = as_dtype(dtype);
+  for (nb::handle b : nb::iter(broadcastable)) {
+    bool stretches = nb::cast<bool>(nb::bool_(b));
+    if (stretches) type.broadcast |= static_cast<std::uint8_t>(1u << type.shape.size());
+    type.shape.push_back(stretches ? 1 : -1);
+  }
+  if (!shape.is_none()) {
+    Dims dims = dims_of(shape);
+    if (dims.size() != type.shape.size())
+      fail(Fault::Value, fmt::format("TensorType: shape has {} entries for {} dimensions",
+                                     dims.size(), type.shape.size()));
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      if (dims[i] >= 0) type.shape[i] = dims[i];
+  }
+  return type;
+}
+
+Recipe make_recipe(nb::handle shape, nb::handle dtype, const std::string& kind, double a, double b,
+                   std::uint64_t seed) {
+  Recipe r;
+  r.dtype = as_dtype(dtype);
+  r.shape = dims_of(shape);
+  static const std::vector<std::string> kinds = {"zeros", "constant", "uniform", "normal"};
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    if (kinds[i] == kind) {
+      r.kind = static_cast<Recipe::Kind>(i);
+      r.a = a;
+      r.b = b;
+      r.seed = seed;
+      return r;
+    }
+  std::string near = nearest(kind, kinds);
+  fail(Fault::Value, fmt::format("Recipe: there is no kind '{}'", kind),
+       near.empty() ? "kinds are zeros, constant, uniform, normal"
+                    : fmt::format("did you mean '{}'?", near));
+}
+
+bool same_type(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && a.broadcast == b.broadcast && a.ndim() == b.ndim();
+}
+
+}  // namespace
+
+void bind_types(nb::module_& m) {
+  nb::class_<TensorType>(m, "TensorType",
+                         "The type of a tensor: its dtype and which dimensions stretch.")
+      .def(
+          "__init__",
+          [](TensorType* self, nb::handle dtype, nb::handle broadcastable, nb::handle, bool,
+             nb::handle shape) {
+            new (self) TensorType(make_tensor_type(dtype, broadcastable, shape));
+          },
+          nb::arg("dtype"), nb::arg("broadcastable"), nb::arg("name") = nb::none(),
+          nb::arg("sparse_grad") = false, nb::arg("shape") = nb::none())
+      .def_prop_ro("dtype", [](const TensorType& t) { return std::string(name_of(t.dtype)); })
+      .def_prop_ro("ndim", &TensorType::ndim)
+      .def_prop_ro("broadcastable",
+                   [](const TensorType& t) { return nb::steal(broadcastable_tuple(t)); })
+      .def_prop_ro("shape", [](const TensorType& t) { return tuple_of(t.shape); })
+      .def_prop_ro("numpy_dtype", [](const TensorType& t) { return numpy_dtype(t.dtype); })
+      .def(
+          "__call__",
+          [](const TensorType& t, std::optional<std::string> name) {
+            return tensor_of(input(t, name.value_or("")));
+          },
+          nb::arg("name") = nb::none(), "A new variable of this type.")
+      .def(
+          "make_variable",
+          [](const TensorType& t, std::optional<std::string> name) {
+            return tensor_of(input(t, name.value_or("")));
+          },
+          nb::arg("name") = nb::none())
+      .def(
+          "filter",
+          [](const TensorType& t, nb::handle data, bool strict, nb::handle allow_downcast) {
+            return filter(data, t, strict, downcast_of(allow_downcast), "filter");
+          },
+          nb::arg("data"), nb::arg("strict") = false, nb::arg("allow_downcast") = nb::none(),
+          "The value as an array of this type, or a TypeError.")
+      .def(
+          "is_valid_value",
+          [](const TensorType& t, nb::handle data) {
+            try {
+              filter(data, t, true, Downcast::Never, "is_valid_value");
+              return true;
+            } catch (const Error&) {
+              return false;
+            }
+          },
+          nb::arg("data"))
+      .def(
+          "clone",
+          [](const TensorType& t, nb::handle dtype, nb::handle broadcastable) {
+            nb::object old = nb::steal(broadcastable_tuple(t));
+            return make_tensor_type(
+                dtype.is_none()
+                    ? nb::object(nb::str(name_of(t.dtype).data(), name_of(t.dtype).size()))
+                    : nb::borrow(dtype),
+                broadcastable.is_none() ? old : nb::borrow(broadcastable), nb::none());
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("broadcastable") = nb::none())
+      .def("__eq__",
+           [](const TensorType& a, nb::handle b) {
+             return nb::isinstance<TensorType>(b) && same_type(a, nb::cast<const TensorType&>(b));
+           })
+      .def("__hash__",
+           [](const TensorType& t) {
+             return (static_cast<int>(t.dtype) * 256 + t.broadcast) * 16 + t.ndim();
+           })
+      .def("__str__", describe_type)
+      .def("__repr__", describe_type);
+
+  nb::class_<OpView>(m, "Op", "An op with its constants.")
+      .def_prop_ro("name", [](const OpView& o) { return std::string(o.def->name); })
+      .def_prop_ro("doc", [](const OpView& o) { return std::string(o.def->doc); })
+      .def_prop_ro("attrs",
+                   [](const OpView& o) {
+                     nb::dict out;
+                     for (const Attrs::Item& item : o.attrs.items())
+                       out[nb::str(item.name.data(), item.name.size())] = value_of(item.value);
+                     return out;
+                   })
+      .def("__eq__",
+           [](const OpView& a, nb::handle b) {
+             if (!nb::isinstance<OpView>(b)) return false;
+             const OpView& o = nb::cast<const OpView&>(b);
+             return a.def == o.def && a.attrs == o.attrs;
+           })
+      .def("__hash__",
+           [](const OpView& o) {
+             return static_cast<Py_hash_t>((reinterpret_cast<std::uintptr_t>(o.def) >> 4) ^
+                                           (o.attrs.hash() >> 1));
+           })
+      .def("__repr__", [](const OpView& o) {
+        return o.attrs.empty() ? std::string(o.def->name)
+                               : fmt::format("{}{{{}}}", o.def->name, o.attrs.describe());
+      });
+
+  nb::class_<Recipe>(m, "Recipe",
+                     "How to make the value of a shared variable when it is first needed. kind is "
+                     "'zeros', 'constant' (a), 'uniform' (from a to b) or 'normal' (mean a, "
+                     "deviation b).")
+      .def(
+          "__init__",
+          [](Recipe* self, nb::handle shape, nb::handle dtype, const std::string& kind, double a,
+             double b, std::uint64_t seed) {
+            new (self) Recipe(make_recipe(shape, dtype, kind, a, b, seed));
+          },
+          nb::arg("shape"), nb::arg("dtype") = "floatX", nb::arg("kind") = "zeros",
+          nb::arg("a") = 0.0, nb::arg("b") = 1.0, nb::arg("seed") = 0)
+      .def_prop_ro("dtype", [](const Recipe& r) { return std::string(name_of(r.dtype)); })
+      .def_prop_ro("shape", [](const Recipe& r) { return tuple_of(r.shape); });
+}
+
+std::string describe_type(const TensorType& type) {
+  const char* name = shape_name(type);
+  if (name) return fmt::format("TensorType({}, {})", name_of(type.dtype), name);
+  std::string flags;
+  for (int i = 0; i < type.ndim(); ++i)
+    flags += std::string(i ? ", " : "") + (type.broadcastable(i) ? "True" : "False");
+  if (type.ndim() == 1) flags += ",";
+  return fmt::format("TensorType({}, ({}))", name_of(type.dtype), flags);
+}
+
+}  // namespace snug::python

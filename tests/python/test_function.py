@@ -1,0 +1,819 @@
+"""Compiled functions: arguments, results, updates, givens, threads, memory, errors."""
+
+import copy
+import gc
+import inspect
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.extra import numpy as hnp
+
+import snug
+import snug.tensor as T
+
+f32 = "float32"
+
+
+def ones(*shape, dtype=f32):
+    return np.ones(shape, dtype)
+
+
+# ---- what a call returns
+
+
+def test_kinds_of_outputs():
+    x = T.vector("x")
+    a = np.float32([1, 2, 3])
+    single = snug.function([x], x * 2)(a)
+    assert type(single) is np.ndarray and single.tolist() == [2, 4, 6]
+    zero = snug.function([x], x.sum())(a)
+    assert type(zero) is np.ndarray and zero.shape == () and zero == 6
+    several = snug.function([x], [x * 2, x.sum()])(a)
+    assert type(several) is list and len(several) == 2
+    several[0] = None
+    assert type(snug.function([x], [x])(a)) is list
+    assert type(snug.function([x], (x,))(a)) is list
+    named = snug.function([x], {"a": x, "b": x.sum()})(a)
+    assert list(named) == ["a", "b"] and named["b"] == 6
+    assert snug.function([], [])() == []
+    assert snug.function([], None)() == []
+    assert snug.function([])() == []
+    assert snug.function([x], snug.Out(x + 1, borrow=True))(a).tolist() == [2, 3, 4]
+    assert snug.function([], T.constant(3))() == 3
+    same = snug.function([x], [x, x])(a)
+    assert same[0] is not same[1] and not np.shares_memory(*same)
+
+
+def test_outputs_are_the_callers():
+    x = T.vector("x")
+    s = snug.shared(ones(3))
+    f = snug.function([x], [x, s, x + s], updates=[(s, s + x)])
+    a = ones(3)
+    first = f(a)
+    kept = [r.copy() for r in first]
+    for _ in range(5):
+        f(a)
+    for before, now in zip(kept, first):
+        np.testing.assert_array_equal(before, now)
+    first[0][:] = 9
+    assert a.tolist() == [1, 1, 1]
+    for r in first:
+        assert r.flags.c_contiguous and r.flags.writeable and r.flags.aligned
+
+
+@settings(max_examples=40, deadline=None)
+@given(hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=9))
+def test_changing_shapes(shape):
+    f = changing()
+    a = np.arange(np.prod(shape), dtype=f32).reshape(shape)
+    doubled, total = f(a)
+    np.testing.assert_array_equal(doubled, a.T * 2)
+    np.testing.assert_array_equal(total, a.sum(0))
+
+
+def changing(cache=[]):  # noqa: B006
+    if not cache:
+        x = T.matrix("x")
+        cache.append(snug.function([x], [x.T * 2, x.sum(axis=0)]))
+    return cache[0]
+
+
+def test_sizes_known_only_while_running():
+    x = T.vector("x")
+    f = snug.function([x], [x[x > 0], (x > 0).nonzero()[0], x.sum()])
+    for a in (np.float32([1, -1, 2]), np.float32([-1, -2, -3]), np.float32([]), np.float32([5])):
+        picked, places, total = f(a)
+        np.testing.assert_array_equal(picked, a[a > 0])
+        np.testing.assert_array_equal(places, (a > 0).nonzero()[0])
+        assert picked.flags.c_contiguous and total == a.sum()
+
+
+# ---- arguments
+
+
+def test_positions_and_keywords():
+    x, y, z = T.scalars("x", "y", "z")
+    f = snug.function([x, y, snug.In(z, value=100.0)], x - y * 10 + z, name="f")
+    assert f(1, 2) == 81 and f(1, y=2) == 81 and f(y=2, x=1) == 81
+    assert f(1, 2, 3) == -16 and f(1, 2, z=3) == -16 and f(1, z=3, y=2) == -16
+    for call, text in [
+        (lambda: f(1), "y"),
+        (lambda: f(z=1), "x, y"),
+        (lambda: f(), "x, y"),
+        (lambda: f(1, 2, 3, 4), "3 argument"),
+        (lambda: f(1, 2, x=1), "x"),
+        (lambda: f(1, 2, w=1), "w"),
+        (lambda: f(None, 2), "None"),
+    ]:
+        with pytest.raises(TypeError, match=text):
+            call()
+    with pytest.raises(TypeError, match="f"):
+        f(1)
+
+
+def test_default_values():
+    x, y = T.scalars("x", "y")
+    f = snug.function([x, snug.In(y, name="step", value=2.0)], x + y)
+    assert f(1) == 3 and f(1, step=5) == 6
+    assert f["step"] == 2 and f[y] == 2 and f[x] is None
+    f[y] = 7
+    assert f(1) == 8
+    with pytest.raises(ValueError):
+        _ = f[T.scalar()]
+    with pytest.raises(TypeError):
+        snug.In(3)
+    with pytest.raises(NotImplementedError):
+        snug.In(x, value=1, update=x + 1)
+
+
+def test_inputs_must_be_a_list_of_variables():
+    x = T.scalar("x")
+    with pytest.raises(TypeError, match="list"):
+        snug.function(x, x)
+    with pytest.raises(TypeError):
+        snug.function([3], x)
+    with pytest.raises(TypeError, match="shared"):
+        snug.function([snug.shared(1.0)], x)
+    with pytest.raises((ValueError, TypeError)):
+        snug.function([x, x], x)
+
+
+def identity(variable, **options):
+    return snug.function([variable], variable, **options)
+
+
+FILTER = [
+    # type, value, accepted with None / False / True
+    ("fmatrix", np.ones((2, 2)), (0, 0, 1)),
+    ("fmatrix", np.ones((2, 2), f32), (1, 1, 1)),
+    ("fmatrix", [[1, 2], [3, 4]], (1, 1, 1)),
+    ("fmatrix", [[0.5, 2], [3, 4]], (1, 1, 1)),
+    ("fmatrix", [[0.1, 2], [3, 4]], (0, 0, 1)),
+    ("fmatrix", np.ones((2, 2), "int8"), (1, 1, 1)),
+    ("fmatrix", np.ones((2, 2), "int32"), (0, 0, 1)),
+    ("fmatrix", [np.ones(2, f32), np.ones(2, f32)], (1, 1, 1)),
+    ("fmatrix", np.ones(2, f32), (0, 0, 0)),
+    ("ivector", [1, 2], (1, 1, 1)),
+    ("ivector", np.array([1, 2]), (0, 0, 1)),
+    ("ivector", np.array([1, 2], "uint8"), (1, 1, 1)),
+    ("ivector", np.array([1, 2], "uint32"), (0, 0, 1)),
+    ("ivector", [1.0, 2.0], (1, 1, 1)),
+    ("ivector", [1.5, 2.0], (0, 0, 1)),
+    ("ivector", [2**40], (0, 0, 0)),
+    ("bscalar", 300, (0, 0, 0)),
+    ("fscalar", 0.1, (1, 0, 1)),
+    ("fscalar", 0.5, (1, 1, 1)),
+    ("fscalar", np.float64(0.1), (0, 0, 1)),
+    ("fscalar", np.float32(0.1), (1, 1, 1)),
+    ("fscalar", np.array(0.5), (0, 0, 1)),
+    ("fscalar", float("nan"), (1, 1, 1)),
+    ("fscalar", 3, (1, 1, 1)),
+    ("dscalar", 0.1, (1, 1, 1)),
+    ("lscalar", True, (1, 1, 1)),
+    ("dvector", np.ones(3, f32), (1, 1, 1)),
+    ("dvector", np.ones(3, ">f8"), (1, 1, 1)),
+    ("lvector", np.ones(3, "longlong"), (1, 1, 1)),
+    ("frow", np.ones((1, 3), f32), (1, 1, 1)),
+    ("frow", np.ones((2, 3), f32), (0, 0, 0)),
+    ("fcol", np.ones((1, 3), f32), (0, 0, 0)),
+]
+
+
+@pytest.mark.parametrize("kind, value, accepted", FILTER)
+def test_filtering(kind, value, accepted):
+    for downcast, ok in zip((None, False, True), accepted):
+        x = getattr(T, kind)("x")
+        f = identity(x, allow_input_downcast=downcast)
+        if ok:
+            result = f(value)
+            assert result.dtype == x.dtype
+            np.testing.assert_array_equal(result, np.asarray(value).astype(x.dtype))
+        else:
+            with pytest.raises(TypeError, match="x"):
+                f(value)
+
+
+def test_python_floats_follow_floatx():
+    f = identity(T.fscalar("x"))
+    assert f(0.1) == np.float32(0.1)
+    snug.config.floatX = "float64"
+    with pytest.raises(TypeError):
+        f(0.1)
+
+
+def test_strict_inputs():
+    x = T.fvector("x")
+    f = identity(snug.In(x, strict=True).variable)
+    f = snug.function([snug.In(x, strict=True)], x)
+    f(ones(3))
+    for bad in ([1, 2, 3], np.ones(3, "int8")):
+        with pytest.raises(TypeError):
+            f(bad)
+    g = snug.function([snug.In(x, allow_downcast=True)], x)
+    assert g(np.ones(2)).dtype == f32
+
+
+def test_variables_are_no_values():
+    x = T.vector("x")
+    f = identity(x)
+    for bad in (x, x + 1, snug.shared(ones(3))):
+        with pytest.raises(TypeError, match="variable"):
+            f(bad)
+
+
+def test_layouts_of_arguments():
+    x = T.matrix("x")
+    f = snug.function([x], [x + 1, x.sum(axis=0)])
+    base = np.arange(48, dtype=f32).reshape(6, 8)
+    packed = np.zeros(6, dtype=[("pad", "u1"), ("v", f32, (8,))])
+    packed["v"] = base
+    backwards = base[::-1, ::-1]
+    frozen = base.copy()
+    frozen.flags.writeable = False
+    subclass = base.view(np.matrix)
+    for a in (
+        base,
+        base.T,
+        base[::2, 1::3],
+        backwards,
+        base[:0],
+        packed["v"],
+        frozen,
+        subclass,
+        np.broadcast_to(base[0], (6, 8)),
+        np.asfortranarray(base),
+    ):
+        added, summed = f(a)
+        np.testing.assert_allclose(added, np.asarray(a) + 1)
+        np.testing.assert_allclose(summed, np.asarray(a).sum(0))
+        assert type(added) is np.ndarray
+
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_in_and_out(dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = T.TensorType(dtype, (False, False))("x")
+    a = np.array([[0, 1], [1, 5]]).astype(dtype)
+    r, t = snug.function([x], [x, x.T])(a)
+    assert r.dtype == a.dtype
+    np.testing.assert_array_equal(r, a)
+    np.testing.assert_array_equal(t, a.T)
+
+
+class Exporter:
+    """Something with __dlpack__ and nothing else."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack_arguments():
+    x = T.matrix("x")
+    f = snug.function([x], x * 2)
+    a = np.arange(6, dtype=f32).reshape(2, 3)
+    np.testing.assert_array_equal(f(Exporter(a)), a * 2)
+    np.testing.assert_array_equal(f(Exporter(a.T)), a.T * 2)
+    with pytest.raises(TypeError):
+        f(Exporter(np.ones((2, 2))))
+    np.testing.assert_array_equal((x + Exporter(a)).eval({x: a}), a + a)
+
+
+def test_dlpack_exports():
+    s = snug.shared(np.arange(4, dtype=f32))
+    view = np.from_dlpack(s)
+    np.testing.assert_array_equal(view, np.arange(4))
+    f = snug.function([], [], updates=[(s, s + 1)])
+    f()
+    np.testing.assert_array_equal(view, np.arange(4))  # while it lives updates go elsewhere
+    np.testing.assert_array_equal(s.get_value(), np.arange(4) + 1)
+    del s
+    gc.collect()
+    np.testing.assert_array_equal(view, np.arange(4))
+    assert snug.shared(ones(2)).__dlpack_device__() == (1, 0)
+
+
+# ---- shared variables
+
+
+def test_shared_types():
+    for value, dtype, ndim in [
+        (1.0, "float64", 0),
+        (1, "int64", 0),
+        (np.float32(1), f32, 0),
+        (ones(2, 3), f32, 2),
+        (np.array(True), "bool", 0),
+    ]:
+        s = snug.shared(value, "s")
+        assert (s.dtype, s.ndim, s.name) == (dtype, ndim, "s")
+        assert type(s.get_value()) is np.ndarray
+    for bad in ([1, 2], "a", None, T.scalar(), {}, np.array(["a"])):
+        with pytest.raises(TypeError):
+            snug.shared(bad)
+
+
+def test_get_and_set_value():
+    a = ones(3)
+    s = snug.shared(a, "s")
+    a[:] = 5
+    assert s.get_value().tolist() == [1, 1, 1]
+    v = s.get_value()
+    v[:] = 7
+    assert s.get_value().tolist() == [1, 1, 1]
+    s.set_value(np.float32([1, 2, 3, 4]))
+    assert s.get_value(borrow=True, return_internal_type=True).shape == (4,)
+    assert s.current_shape == (4,)
+    for bad in (np.ones(3), ones(2, 2), "a", None, T.vector()):
+        with pytest.raises((TypeError, ValueError)):
+            s.set_value(bad)
+    assert s.get_value().tolist() == [1, 2, 3, 4]
+    s.set_value([1, 2])
+    assert s.get_value().tolist() == [1, 2]
+    loose = snug.shared(ones(3), allow_downcast=True)
+    loose.set_value(np.ones(2))
+    assert loose.get_value().dtype == f32
+    row = snug.shared(ones(1, 3), broadcastable=(True, False))
+    with pytest.raises(TypeError):
+        row.set_value(ones(2, 3))
+    with pytest.raises(ValueError):
+        snug.shared(ones(2), broadcastable=(True, False))
+
+
+def test_borrowed_values():
+    s = snug.shared(ones(3))
+    f = snug.function([], [], updates=[(s, s * 2)])
+    view = s.get_value(borrow=True)
+    f()
+    f()
+    assert view.tolist() == [1, 1, 1] and s.get_value().tolist() == [4, 4, 4]
+
+
+def test_recipes():
+    w = snug.shared(snug.Recipe((30, 40), kind="normal", b=0.1, seed=3), "w")
+    assert not w.materialised and w.current_shape == (30, 40) and w.dtype == f32
+    x = T.matrix("x")
+    f = snug.function([x], T.dot(x, w))
+    report = f.memory(x=(5, 30))
+    assert report.parameters == 30 * 40 * 4 and not w.materialised
+    f(ones(5, 30))
+    assert w.materialised and abs(w.get_value().std() - 0.1) < 0.02
+    with pytest.raises(ValueError, match="normal"):
+        snug.Recipe((2,), kind="normale")
+    big = snug.shared(snug.Recipe((100_000, 250_000)))
+    g = snug.function([x], T.dot(x, big).sum())
+    assert g.memory((10, 100_000)).parameters == 100_000_000_000
+
+
+# ---- updates and givens
+
+
+def test_forms_of_updates():
+    x = T.scalar("x")
+    for wrap in (list, dict, OrderedDict, tuple, lambda pairs: dict(pairs).items()):
+        s = snug.shared(np.float32(1), "s")
+        f = snug.function([x], s, updates=wrap([(s, s + x)]))
+        assert f(2) == 1 and s.get_value() == 3
+    s = snug.shared(np.float32(1), "s")
+    for bad in ([(s,)], [s], [(s, s, s)], [(x, x)], [(3, x)], [(s, s + 1), (s, s + 2)]):
+        with pytest.raises((TypeError, ValueError)):
+            snug.function([x], x, updates=bad)
+    for bad in (s.astype("float64"), T.vector("v"), T.dscalar("d")):
+        with pytest.raises(TypeError):
+            snug.function([x], x, updates=[(s, bad)], on_unused_input="ignore")
+
+
+def test_updates_read_old_values():
+    a, b = snug.shared(ones(2) * 1, "a"), snug.shared(ones(2) * 2, "b")
+    snug.function([], [], updates=[(a, b), (b, a)])()
+    assert a.get_value()[0] == 2 and b.get_value()[0] == 1
+    w = snug.shared(np.arange(6, dtype=f32).reshape(2, 3))
+    f = snug.function([], w.sum(), updates=[(w, w.T)])
+    f()
+    np.testing.assert_array_equal(w.get_value(), np.arange(6).reshape(2, 3).T)
+    f()
+    np.testing.assert_array_equal(w.get_value(), np.arange(6).reshape(2, 3))
+    grow = snug.shared(ones(1))
+    g = snug.function([], [], updates=[(grow, T.concatenate([grow, grow * 2]))])
+    g()
+    g()
+    assert grow.get_value().tolist() == [1, 2, 2, 4]
+
+
+def test_default_updates():
+    s = snug.shared(0, "s")
+    s.default_update = s + 1
+    assert s.default_update.owner is not None
+    t = snug.shared(0, "t")
+    t.default_update = t + s
+    f = snug.function([], s)
+    f()
+    f()
+    assert s.get_value() == 2 and t.get_value() == 0
+    snug.function([], t)()
+    assert s.get_value() == 3 and t.get_value() == 2
+    snug.function([], s, no_default_updates=True)()
+    assert s.get_value() == 3
+    snug.function([], [s, t], no_default_updates=[s])()
+    assert s.get_value() == 3 and t.get_value() == 5
+    snug.function([], s, updates=[(s, s * 10)])()
+    assert s.get_value() == 30
+    s.default_update = None
+    assert s.default_update is None
+    snug.function([], s)()
+    assert s.get_value() == 30
+
+
+def test_givens():
+    x, i = T.matrix("x"), T.lscalar("i")
+    data = snug.shared(np.arange(20, dtype=f32).reshape(10, 2))
+    f = snug.function([i], x.sum(axis=1), givens={x: data[i * 3 : (i + 1) * 3]})
+    values = data.get_value()
+    for k in range(4):
+        np.testing.assert_array_equal(f(k), values[k * 3 : (k + 1) * 3].sum(1))
+    assert f.counter("programs") == 1
+    y = T.matrix("y")
+    g = snug.function([y], x + 1, givens=[(x, y * 2)])
+    np.testing.assert_array_equal(g(ones(2, 2)), 3 * ones(2, 2))
+    with pytest.raises((ValueError, TypeError)):
+        snug.function([y], x + y, givens={x: y + 1, y: x + 1})
+
+
+# ---- errors
+
+
+def test_missing_and_unused_inputs():
+    x, y = T.vectors("x", "y")
+    with pytest.raises(snug.MissingInputError, match="y"):
+        snug.function([x], x + y)
+    with pytest.raises(snug.UnusedInputError, match="y"):
+        snug.function([x, y], x)
+    with pytest.warns(UserWarning, match="y"):
+        f = snug.function([x, y], x, on_unused_input="warn")
+    np.testing.assert_array_equal(f(ones(2), ones(3)), ones(2))
+    snug.function([x, y], x, on_unused_input="ignore")
+    with pytest.raises(ValueError):
+        snug.function([x], x, on_unused_input="maybe")
+
+
+def test_errors_at_the_call_name_the_line():
+    x, y = T.matrices("x", "y")
+    line = inspect.currentframe().f_lineno + 1
+    z = T.dot(x, y)
+    f = snug.function([x, y], z)
+    with pytest.raises(ValueError) as info:
+        f(ones(2, 3), ones(4, 5))
+    assert f"{__file__}:{line}" in str(info.value) and "(2, 3)" in str(info.value)
+
+
+def test_failed_calls_change_nothing():
+    s = snug.shared(ones(3), "s")
+    i = T.ivector("i")
+    x = T.dmatrix("x")
+    f = snug.function([i], s[i], updates=[(s, s + 1)])
+    g = snug.function([x], T.slinalg.cholesky(x), updates=[(s, s + 1)])
+    with pytest.raises(IndexError):
+        f(np.int32([0, 5]))
+    with pytest.raises(np.linalg.LinAlgError):
+        g(-np.eye(3))
+    assert s.get_value().tolist() == [1, 1, 1]
+    f(np.int32([0]))
+    assert s.get_value().tolist() == [2, 2, 2]
+
+
+def test_bad_options():
+    x = T.vector("x")
+    with pytest.raises(ValueError, match="reference"):
+        snug.function([x], x, mode="referense")
+    with pytest.raises(ValueError):
+        snug.function([x], x, memory="lots")
+    with pytest.raises(NotImplementedError):
+        snug.function([x], x, profile=True)
+    parameters = inspect.signature(snug.function).parameters
+    assert list(parameters)[:12] == [
+        "inputs",
+        "outputs",
+        "mode",
+        "updates",
+        "givens",
+        "no_default_updates",
+        "accept_inplace",
+        "name",
+        "rebuild_strict",
+        "allow_input_downcast",
+        "profile",
+        "on_unused_input",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["fast", "check", "reference", "FAST_RUN", "DebugMode"])
+def test_modes(mode):
+    x = T.matrix("x")
+    s = snug.shared(np.float32(0))
+    f = snug.function([x], T.nnet.softmax(x).sum(), updates=[(s, s + x.sum())], mode=mode)
+    assert abs(f(ones(3, 2)) - 3) < 1e-5 and s.get_value() == 6
+
+
+# ---- objects
+
+
+def test_function_objects():
+    x = T.vector("x")
+    f = snug.function([x], x, name="copy")
+    assert isinstance(f, snug.Function) and f.name == "copy" and "copy" in repr(f)
+    assert snug.function([x], x).name is None
+    f.note = 3
+    f.trust_input = True
+    assert f.note == 3 and f.inputs == [x] and callable(f)
+    assert [t.dtype for t in f.output_types] == [f32]
+    ref = weakref.ref(f)
+    f.me = f
+    del f
+    gc.collect()
+    assert ref() is None
+    for g in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="not serialised"):
+            g(snug.function([x], x))
+
+
+def test_eval():
+    x, y = T.vectors("x", "y")
+    z = x + y * 2
+    given = {x: ones(3), y: ones(3)}
+    assert z.eval(given).tolist() == [3, 3, 3]
+    assert z.eval({y: ones(2), x: ones(2)}).tolist() == [3, 3]
+    assert T.constant(2).eval() == 2
+    assert (snug.shared(np.float32(2)) + 1).eval() == 3
+    with pytest.raises(snug.MissingInputError):
+        z.eval({x: ones(3)})
+    ref = weakref.ref(z)
+    del z
+    gc.collect()
+    assert ref() is None
+
+
+def test_many_inputs_and_outputs():
+    xs = T.scalars(*(f"x{i}" for i in range(40)))
+    f = snug.function(xs, [x * 2 for x in xs])
+    assert [float(v) for v in f(*range(40))] == [2.0 * i for i in range(40)]
+    assert [float(v) for v in f(**{f"x{i}": i for i in range(40)})] == [2.0 * i for i in range(40)]
+
+
+# ---- memory and looking
+
+
+def test_memory():
+    x, y = T.matrix("x"), T.ivector("y")
+    w = snug.shared(np.zeros((784, 10), f32), "w")
+    loss = T.nnet.categorical_crossentropy(T.nnet.softmax(T.dot(x, w)), y).mean()
+    f = snug.function([x, y], loss, updates=[(w, w - T.grad(loss, w))])
+    m = f.memory(x=(64, 784), y=(64,))
+    assert m.inputs == 64 * 784 * 4 + 64 * 4
+    assert m.parameters == 784 * 10 * 4 and m.outputs == 4
+    assert m.peak >= m.parameters + m.outputs
+    assert "parameters" in str(m) and "peak" in str(m)
+    assert f.memory((64, 784), 64).peak == m.peak
+    assert f.memory((64, 784), y=(64,)).peak == m.peak
+    assert f.memory(np.ones((64, 784)), np.ones(64)).peak == m.peak
+    assert f.counter("calls") == 0
+    for bad in (
+        lambda: f.memory(x=(64, 784)),
+        lambda: f.memory(x=(64,), y=(64,)),
+        lambda: f.memory(z=(3,)),
+        lambda: f.memory((1, 784), 1, 1),
+    ):
+        with pytest.raises(TypeError):
+            bad()
+
+
+def test_budget():
+    x = T.matrix("x")
+    y = T.dot(T.tanh(T.dot(x, x)), x).sum()
+    small = snug.function([x], y, memory="100KB")
+    with pytest.raises(MemoryError):
+        small(ones(500, 500))
+    assert small(ones(10, 10)).shape == ()
+    with pytest.raises(MemoryError):
+        snug.function([x], y, memory=100_000, shapes={x: (500, 500)})
+    with snug.config.change_flags(memory="100KB"):
+        f = snug.function([x], y)
+    with pytest.raises(MemoryError):
+        f(ones(500, 500))
+
+
+def test_explain_and_debugprint(capsys):
+    x = T.matrix("x")
+    f = snug.function([x], T.tanh(x) + 1, name="squash")
+    f(ones(2, 2))
+    text = f.explain()
+    assert "squash" in text and "tanh" in text
+    snug.debugprint(f)
+    assert "tanh" in capsys.readouterr().out
+
+
+# ---- threads, interrupts
+
+
+def test_threads_share_a_function():
+    x = T.matrix("x")
+    total = snug.shared(np.float64(0))
+    f = snug.function([x], T.tanh(T.dot(x, x.T)).sum(), updates=[(total, total + 1)])
+    a = np.random.default_rng(0).normal(size=(60, 60)).astype(f32)
+    expected = f(a)
+    wrong = []
+
+    def work():
+        for _ in range(50):
+            if f(a) != expected:
+                wrong.append(1)
+            total.get_value()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for k in range(5):
+        snug.function([x], x + k + total.astype(f32))(a)
+        f.memory((60, 60))
+    for t in threads:
+        t.join()
+    assert not wrong and total.get_value() == 201
+
+
+def test_gil_is_released():
+    x = T.matrix("x")
+    y = x
+    for _ in range(10):
+        y = T.dot(y, x) * 0.01
+    f = snug.function([x], y, threads=1)
+    a = np.random.default_rng(0).normal(size=(900, 900)).astype(f32)
+    f(a)
+    running, ticks = True, [0]
+
+    def tick():
+        while running:
+            ticks[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before, start = ticks[0], time.perf_counter()
+    while time.perf_counter() - start < 0.5:
+        f(a)
+    after = ticks[0]
+    running = False
+    thread.join()
+    assert after - before > 50
+
+
+PROGRAM = """
+    import os, signal, sys, threading, time
+    import numpy as np
+    import snug, snug.tensor as T
+    x, n = T.matrix("x"), T.lscalar("n")
+    s = snug.shared(np.float32(0))
+    (last,), _ = snug.loop(lambda i, e, st: (T.dot(st[0], st[0]) * 0.001, []), [], [x], n_steps=n)
+    f = snug.function([x, n], last.sum(), updates=[(s, s + 1)])
+    a = np.ones((400, 400), "float32")
+    f(a, 3)
+    start = time.perf_counter()
+    f(a, 20)
+    count = int(20 * 20 / max(time.perf_counter() - start, 1e-4))  # about 20 seconds
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    try:
+        f(a, count)
+        print("not interrupted")
+    except KeyboardInterrupt:
+        print("interrupted", time.perf_counter() - start < 10, float(s.get_value()))
+    f(a, 3)
+    print("runs again", float(s.get_value()))
+"""
+
+
+def run_program(text):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ,
+    )
+
+
+def test_interrupt():
+    result = run_program(PROGRAM)
+    assert result.stdout.splitlines() == ["interrupted True 2.0", "runs again 3.0"], result
+
+
+def test_interrupt_with_a_handler_of_the_user():
+    result = run_program(
+        """
+        import os, signal, threading, time
+        import numpy as np
+        import snug, snug.tensor as T
+        seen = []
+        signal.signal(signal.SIGINT, lambda *a: seen.append(1))
+        x = T.matrix("x")
+        y = x
+        for _ in range(30):
+            y = T.dot(y, x) * 0.001
+        f = snug.function([x], y.sum())
+        a = np.ones((600, 600), "float32")
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.perf_counter()
+        while not seen:
+            f(a)
+            assert time.perf_counter() - start < 60
+        f(a)
+        print("done", seen)
+        """
+    )
+    assert result.stdout.strip() == "done [1]", result
+
+
+def test_interrupt_outside_a_call():
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+    x = T.vector("x")
+    assert snug.function([x], x.sum())(ones(3)) == 3
+
+
+# ---- speed
+
+
+def test_small_calls_are_quick():
+    xs = T.fvectors("abcd")
+    f = snug.function(xs, xs[0] + xs[1] + xs[2] + xs[3])
+    arrays = [np.arange(10, dtype=f32) for _ in range(4)]
+    np.testing.assert_array_equal(f(*arrays), 4 * arrays[0])
+
+    def best(call):
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            for _ in range(1000):
+                call()
+            times.append((time.perf_counter() - start) / 1000)
+        return min(times)
+
+    a, b = arrays[:2]
+    # The goal is 2 microseconds; the benchmarks hold it, this test only catches accidents.
+    assert best(lambda: f(*arrays)) - best(lambda: a + b) < 10e-6
+
+
+def test_calls_leave_nothing_behind():
+    x = T.vector("x")
+    f = snug.function([x], [x + 1, x.sum(), x[x > 0]])
+    a = ones(10)
+
+    def blocks():
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(10):
+        f(a)
+    before, counts = blocks(), sys.getrefcount(a)
+    for _ in range(200):
+        f(a)
+        f([1] * 10)
+        with pytest.raises(TypeError):
+            f(np.ones(3))
+    assert blocks() - before < 100 and sys.getrefcount(a) == counts
+
+
+def test_training():
+    rng = np.random.default_rng(0)
+    x, y = T.matrix("x"), T.ivector("y")
+    w = snug.shared(np.zeros((4, 3), f32), "w")
+    b = snug.shared(np.zeros(3, f32), "b")
+    p = T.nnet.softmax(T.dot(x, w) + b)
+    loss = -T.log(p)[T.arange(y.shape[0]), y].mean()
+    gw, gb = T.grad(loss, [w, b])
+    train = snug.function([x, y], loss, updates=[(w, w - 0.5 * gw), (b, b - 0.5 * gb)])
+    predict = snug.function([x], T.argmax(p, axis=1))
+    a = rng.normal(size=(300, 4)).astype(f32)
+    k = (a @ rng.normal(size=(4, 3))).argmax(1).astype("int32")
+    losses = [float(train(a, k)) for _ in range(300)]
+    assert losses[0] == pytest.approx(np.log(3), rel=1e-4) and losses[-1] < 0.25
+    assert (predict(a) == k).mean() > 0.95
