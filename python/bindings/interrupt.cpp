@@ -58,7 +58,9 @@ InterruptGuard::InterruptGuard(bool check_handler) {
 }
 
 InterruptGuard::~InterruptGuard() {
-  if (armed_) running = 0;
+  if (!armed_) return;
+  running = 0;
+  clear_interrupt();  // came too late; Python raises its own KeyboardInterrupt
 }
 
 }  // namespace snug::python

@@ -81,7 +81,7 @@ nb::object dlpack(nb::handle self, nb::kwargs kwargs) {
   auto* keep = new std::shared_ptr<Storage>(array.storage);
   nb::capsule owner(keep,
                     [](void* p) noexcept { delete static_cast<std::shared_ptr<Storage>*>(p); });
-  nb::ndarray<> out(array.data, array.shape.size(), shape, owner, strides, dtype);
+  nb::ndarray<nb::array_api> out(array.data, array.shape.size(), shape, owner, strides, dtype);
   nb::object view = nb::cast(out);
   return view.attr("__dlpack__")(**kwargs);
 }

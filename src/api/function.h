@@ -128,5 +128,7 @@ inline Function function(const std::vector<Expr>& inputs, const Expr& output,
 
 /// A request to stop running calls (Ctrl-C): honoured between steps until the commit point.
 void request_interrupt();
+/// Forgets a request that no call has honoured.
+void clear_interrupt();
 
 }  // namespace snug

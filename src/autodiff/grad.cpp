@@ -27,8 +27,8 @@ Expr conformed(const Expr& g, const Expr& x, const Apply& from) {
 
 using Seeds = std::vector<std::pair<Expr, Expr>>;  // a variable and its gradient
 
-/// One reverse sweep from `seeds` to `wrt`. What else arrives at a seed is added to it; what arrives
-/// at a variable of `known` is not.
+/// One reverse sweep from `seeds` to `wrt`. What else arrives at a seed is added to it; what
+/// arrives at a variable of `known` is not.
 class Sweep {
  public:
   Sweep(const Seeds& seeds, const Seeds& known, const std::vector<Expr>& wrt,
@@ -112,8 +112,9 @@ class Sweep {
     if (!any) return;
     OriginOverride origin(a.origin);
     if (!a.op->grad)
-      fail(Fault::Unsupported, fmt::format("grad: {} has no gradient: {}", a.op->name,
-                                           a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad),
+      fail(Fault::Unsupported,
+           fmt::format("grad: {} has no gradient: {}", a.op->name,
+                       a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad),
            "stop_gradient keeps gradients away from it");
     GradArgs args{.attrs = a.attrs, .x = a.inputs, .y = y, .dy = dy, .wanted = wanted};
     args.inner_grad = [](const std::vector<Expr>& results, const std::vector<Expr>& dresults,
@@ -142,21 +143,20 @@ class Sweep {
 
   std::vector<Expr> order_;  // inputs before users
   std::unordered_set<Variable*> wrt_, constants_, known_;
-  std::unordered_set<Variable*> dependent_;  // their values depend on wrt
-  std::unordered_set<Variable*> reached_;    // a seed depends on their values
+  std::unordered_set<Variable*> dependent_;        // their values depend on wrt
+  std::unordered_set<Variable*> reached_;          // a seed depends on their values
   std::unordered_map<Apply*, std::size_t> first_;  // place in order_ of its first output
   std::unordered_map<Variable*, Expr> totals_;
 };
 
 void check_cost(const Expr& cost) {
   if (cost.ndim() != 0)
-    fail(Fault::Type, fmt::format("grad: the cost must be 0-d, {} is {}", label(cost),
-                                  describe(cost.type())),
+    fail(Fault::Type,
+         fmt::format("grad: the cost must be 0-d, {} is {}", label(cost), describe(cost.type())),
          "take the mean or the sum of it");
   if (!is_float(cost.dtype()))
-    fail(Fault::Type,
-         fmt::format("grad: the cost must be a float, {} is {}", label(cost),
-                     name_of(cost.dtype())));
+    fail(Fault::Type, fmt::format("grad: the cost must be a float, {} is {}", label(cost),
+                                  name_of(cost.dtype())));
 }
 
 }  // namespace

@@ -36,8 +36,10 @@ inline Expr grad(const Arg& cost, const Expr& wrt) { return grad(cost, std::vect
 
 /// By several: `auto [gW, gb] = grad(loss, W, b);`
 template <class... More>
-  requires(sizeof...(More) > 0 && (std::is_convertible_v<More, Expr> && ...))
-std::array<Expr, 1 + sizeof...(More)> grad(const Arg& cost, const Expr& first, const More&... more) {
+requires(sizeof...(More) > 0 &&
+         (std::is_convertible_v<More, Expr> &&
+          ...)) std::array<Expr, 1 + sizeof...(More)> grad(const Arg& cost, const Expr& first,
+                                                           const More&... more) {
   std::vector<Expr> all = grad(cost, std::vector<Expr>{first, Expr(more)...});
   std::array<Expr, 1 + sizeof...(More)> out;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = all[i];

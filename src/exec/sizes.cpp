@@ -90,7 +90,7 @@ void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
       for (SizeId id : dims) d.push_back(values[id]);
       text += (text.empty() ? ": " : " and ") + describe_shape(d);
     }
-    throw Error(Fault::Shape, r.message + text, r.hint, r.origin);
+    throw Error(r.fault, r.message + text, r.hint, r.origin);
   }
 }
 

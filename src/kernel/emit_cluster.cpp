@@ -314,6 +314,24 @@ void finish_body(KernelSpec& spec, const std::vector<BodyBuilder::Timed>& body) 
   }
 }
 
+/// Operands that are read come first: a written one may take over an earlier one.
+void reads_first(std::vector<BodyBuilder::Timed>& body, std::vector<BodyBuilder::Operand>& operands) {
+  std::vector<std::uint32_t> order;
+  for (bool write : {false, true})
+    for (std::uint32_t i = 0; i < operands.size(); ++i)
+      if (operands[i].write == write) order.push_back(i);
+  std::vector<std::int64_t> number(operands.size());
+  std::vector<BodyBuilder::Operand> sorted;
+  for (std::uint32_t i : order) {
+    number[i] = static_cast<std::int64_t>(sorted.size());
+    sorted.push_back(std::move(operands[i]));
+  }
+  operands = std::move(sorted);
+  for (auto& t : body)
+    if (t.instr.prim == Prim::Load || t.instr.prim == Prim::Store)
+      t.instr.integer = number[static_cast<std::size_t>(t.instr.integer)];
+}
+
 struct Loops {
   std::vector<SizeId> extents;
   std::uint32_t outer = 0;
@@ -499,8 +517,9 @@ void ClusterEmitter::emit(const Cluster& c) {
   if (!blocked) {
     Kernel k;
     k.spec.strict = strict_;
-    finish_body(k.spec, b.body);
     auto operands = b.operands;
+    reads_first(b.body, operands);
+    finish_body(k.spec, b.body);
     collapse(sizes, loops, operands, k.spec, 0);
     bind_kernel(sizes, k, loops, operands);
     k.spec.name = kernel_name(p.graph, covers, loops.extents.size());
@@ -569,6 +588,7 @@ void ClusterEmitter::emit(const Cluster& c) {
     ops = std::move(kept);
   };
   prune(body, operands);
+  reads_first(body, operands);
   finish_body(first.spec, body);
   collapse(sizes, first_loops, operands, first.spec, 1);
   // Blocks of whole rows where the inner axes did not merge.
@@ -625,6 +645,7 @@ void ClusterEmitter::emit(const Cluster& c) {
     tail.push_back({in, t.time});
   }
   prune(tail, operands);
+  reads_first(tail, operands);
   finish_body(second.spec, tail);
   Loops second_loops;
   second_loops.outer = b.outer;

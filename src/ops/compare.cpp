@@ -174,20 +174,19 @@ const OpDef switch_ = {
     .doc = "a where the condition is not 0, else b.",
     .arity = 3,
     .traits = kElementwise,
-    .infer = [](Infer& f) {
-      f.out(broadcast_type(f, upcast(f.in(1).dtype, f.in(2).dtype)));
-    },
+    .infer = [](Infer& f) { f.out(broadcast_type(f, upcast(f.in(1).dtype, f.in(2).dtype))); },
     .grad = [](const GradArgs& g) -> Exprs {
       const Expr& dy = g.dy[0];
       Expr zero = number(0, dy);
-      return unbroadcast_all(g, {Expr(), snug::switch_(g.x[0], dy, zero),
-                                 snug::switch_(g.x[0], zero, dy)});
+      return unbroadcast_all(
+          g, {Expr(), snug::switch_(g.x[0], dy, zero), snug::switch_(g.x[0], zero, dy)});
     },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Scalar c = s.arg(0);
-      if (c.dtype() != DType::Bool) c = s.call(Prim::Ne, c, s.integer(0, c.dtype()));
-      return s.select(c, s.arg(1, s.result), s.arg(2, s.result));
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Scalar c = s.arg(0);
+          if (c.dtype() != DType::Bool) c = s.call(Prim::Ne, c, s.integer(0, c.dtype()));
+          return s.select(c, s.arg(1, s.result), s.arg(2, s.result));
+        },
     .samples = {.numpy = "np.where(a, b, c)"},
 };
 

@@ -32,10 +32,10 @@ SizeId out_size(SizeTable& t, const Conv& c, std::size_t k, SizeId x, SizeId w) 
 
 void require_channels(Infer& f, const Conv& c, SizeId x_channels, SizeId w_in, SizeId w_out) {
   SizeTable& t = f.sizes;
-  f.require_equal(x_channels, t.mul(w_in, t.constant(c.groups)),
-                  c.groups == 1 ? "channels of the image and the filters differ"
-                                : fmt::format("channels of the image must be {} times the filters'",
-                                              c.groups));
+  f.require_equal(
+      x_channels, t.mul(w_in, t.constant(c.groups)),
+      c.groups == 1 ? "channels of the image and the filters differ"
+                    : fmt::format("channels of the image must be {} times the filters'", c.groups));
   if (c.groups > 1)
     f.require_equal(t.mod(w_out, t.constant(c.groups)), t.zero(),
                     fmt::format("the number of filters is no multiple of {} groups", c.groups));
@@ -136,8 +136,9 @@ Expr weight_as(const GradArgs& g, const Expr& x, const Expr& dy, const Expr& lik
 
 const OpDef conv2d = {
     .name = "conv2d",
-    .doc = "A convolution of images (batch, channels, rows, columns) with filters (out, in / "
-           "groups, rows, columns); without `flip` a correlation.",
+    .doc =
+        "A convolution of images (batch, channels, rows, columns) with filters (out, in / "
+        "groups, rows, columns); without `flip` a correlation.",
     .arity = 2,
     .infer = conv2d_rule,
     .grad = [](const GradArgs& g) -> Exprs {
@@ -146,12 +147,13 @@ const OpDef conv2d = {
       if (g.wanted[1]) out[1] = weight_as(g, g.x[0], g.dy[0], g.x[1]);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      visit_conv(conv_of(r.attrs), r.x[0]->shape, r.x[1]->shape, r.y[0].shape,
-                 [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                   r.y[0].f[y] += r.x[0]->f[x] * r.x[1]->f[w];
-                 });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          visit_conv(conv_of(r.attrs), r.x[0]->shape, r.x[1]->shape, r.y[0].shape,
+                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+                       r.y[0].f[y] += r.x[0]->f[x] * r.x[1]->f[w];
+                     });
+        },
 };
 
 const OpDef conv2d_grad_input = {
@@ -166,12 +168,13 @@ const OpDef conv2d_grad_input = {
       if (g.wanted[1]) out[1] = conv_as(g, g.dy[0], g.x[0]);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      visit_conv(conv_of(r.attrs), r.y[0].shape, r.x[0]->shape, r.x[1]->shape,
-                 [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                   r.y[0].f[x] += r.x[0]->f[w] * r.x[1]->f[y];
-                 });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          visit_conv(conv_of(r.attrs), r.y[0].shape, r.x[0]->shape, r.x[1]->shape,
+                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+                       r.y[0].f[x] += r.x[0]->f[w] * r.x[1]->f[y];
+                     });
+        },
 };
 
 const OpDef conv2d_grad_weight = {
@@ -186,12 +189,13 @@ const OpDef conv2d_grad_weight = {
       if (g.wanted[1]) out[1] = conv_as(g, g.x[0], g.dy[0]);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      visit_conv(conv_of(r.attrs), r.x[0]->shape, r.y[0].shape, r.x[1]->shape,
-                 [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                   r.y[0].f[w] += r.x[0]->f[x] * r.x[1]->f[y];
-                 });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          visit_conv(conv_of(r.attrs), r.x[0]->shape, r.y[0].shape, r.x[1]->shape,
+                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+                       r.y[0].f[w] += r.x[0]->f[x] * r.x[1]->f[y];
+                     });
+        },
 };
 
 }  // namespace snug::ops

@@ -38,9 +38,10 @@ const OpDef abs = {
     .traits = kElementwise,
     .infer = upcast_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * snug::sign(g.x[0])}; },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      return s.result == DType::Bool ? s.arg(0) : s.call(Prim::Abs, s.arg(0));
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          return s.result == DType::Bool ? s.arg(0) : s.call(Prim::Abs, s.arg(0));
+        },
     .samples = {.numpy = "np.abs(a)"},
 };
 
@@ -393,11 +394,14 @@ const OpDef add = {
     .arity = 2,
     .traits = kElementwise | kCommutative,
     .infer = upcast_rule,
-    .grad = [](const GradArgs& g) -> Exprs { return unbroadcast_all(g, {dy(g), dy(g)}); },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Prim p = s.result == DType::Bool ? Prim::Or : Prim::Add;
-      return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
+    .grad = [](const GradArgs& g) -> Exprs {
+      return unbroadcast_all(g, {dy(g), dy(g)});
     },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Prim p = s.result == DType::Bool ? Prim::Or : Prim::Add;
+          return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
+        },
     .samples = {.numpy = "a + b"},
 };
 
@@ -426,10 +430,11 @@ const OpDef mul = {
       if (g.wanted[1]) out[1] = dy(g) * g.x[0];
       return unbroadcast_all(g, std::move(out));
     },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Prim p = s.result == DType::Bool ? Prim::And : Prim::Mul;
-      return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Prim p = s.result == DType::Bool ? Prim::And : Prim::Mul;
+          return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
+        },
     .samples = {.numpy = "a * b"},
 };
 
@@ -514,10 +519,11 @@ const OpDef minimum = {
       return unbroadcast_all(
           g, {snug::switch_(first, dy(g), zero), snug::switch_(first, zero, dy(g))});
     },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Prim p = s.result == DType::Bool ? Prim::And : Prim::Min;
-      return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Prim p = s.result == DType::Bool ? Prim::And : Prim::Min;
+          return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
+        },
     .samples = {.numpy = "np.minimum(a, b)"},
 };
 
@@ -532,10 +538,11 @@ const OpDef maximum = {
       return unbroadcast_all(
           g, {snug::switch_(first, dy(g), zero), snug::switch_(first, zero, dy(g))});
     },
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Prim p = s.result == DType::Bool ? Prim::Or : Prim::Max;
-      return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Prim p = s.result == DType::Bool ? Prim::Or : Prim::Max;
+          return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
+        },
     .samples = {.numpy = "np.maximum(a, b)"},
 };
 

@@ -93,10 +93,11 @@ Expr reduce(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& given, bo
             DType dtype, DType acc) {
   require_expr(op.name.data(), x);
   std::vector<std::int64_t> axes = normal_axes(op.name.data(), given, x.ndim());
-  Expr out = apply(op, {x}, {{"axes", axes},
-                             {"reduce", static_cast<std::int64_t>(kind)},
-                             {"dtype", dtype},
-                             {"acc", acc}});
+  Expr out = apply(op, {x},
+                   {{"axes", axes},
+                    {"reduce", static_cast<std::int64_t>(kind)},
+                    {"dtype", dtype},
+                    {"acc", acc}});
   return keepdims ? ops::expand_axes(out, axes) : out;
 }
 
@@ -365,8 +366,7 @@ Expr shape_i(const Arg& x, std::int64_t axis) {
   axis = normal_axis("shape_i", axis, x.expr.ndim());
   std::int64_t known = x.expr.type().shape[static_cast<std::size_t>(axis)];
   if (known >= 0) return int64_constant(known);
-  return apply(ops::slice, {shape(x), int64_constant(axis)},
-               {{"spec", Attrs::Ints{1, 1, 0, 0}}});
+  return apply(ops::slice, {shape(x), int64_constant(axis)}, {{"spec", Attrs::Ints{1, 1, 0, 0}}});
 }
 
 Expr make_vector(const std::vector<Expr>& elements) {
@@ -374,8 +374,8 @@ Expr make_vector(const std::vector<Expr>& elements) {
   for (const Expr& e : elements) {
     require_expr("make_vector", e);
     if (e.ndim() != 0 || !is_discrete(e.dtype()))
-      fail(Fault::Type, fmt::format("make_vector: a size is a 0-d integer, not {}",
-                                    snug::describe(e.type())));
+      fail(Fault::Type,
+           fmt::format("make_vector: a size is a 0-d integer, not {}", snug::describe(e.type())));
     if (const Array* a = constant_value(e)) values.push_back(a->at_int(0));
   }
   if (values.size() == elements.size())
@@ -386,17 +386,16 @@ Expr make_vector(const std::vector<Expr>& elements) {
 Expr reshape(const Arg& x, const Sizes& sizes) {
   Scope scope(x);
   require_expr("reshape", x.expr);
-  return apply(ops::reshape, {x.expr, sizes.vector},
-               {{"ndim", static_cast<std::int64_t>(sizes.ndim())},
-                {"broadcast", ones_mask(sizes.vector)}});
+  return apply(
+      ops::reshape, {x.expr, sizes.vector},
+      {{"ndim", static_cast<std::int64_t>(sizes.ndim())}, {"broadcast", ones_mask(sizes.vector)}});
 }
 
 Expr flatten(const Arg& x, int ndim) {
   Scope scope(x);
   require_expr("flatten", x.expr);
   if (ndim < 1 || ndim > std::max(1, x.expr.ndim()))
-    fail(Fault::Value,
-         fmt::format("flatten: {} dimensions of a value of {}", ndim, x.expr.ndim()));
+    fail(Fault::Value, fmt::format("flatten: {} dimensions of a value of {}", ndim, x.expr.ndim()));
   if (x.expr.ndim() == ndim) return x.expr;
   std::vector<Expr> sizes;
   for (int i = 0; i + 1 < ndim; ++i) sizes.push_back(shape_i(x, i));
@@ -550,8 +549,8 @@ Expr stack(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
   std::vector<Expr> wide;
   for (const Expr& x : xs) {
     if (x.ndim() != xs[0].ndim())
-      fail(Fault::Type, fmt::format("stack: values have {} and {} dimensions", xs[0].ndim(),
-                                    x.ndim()));
+      fail(Fault::Type,
+           fmt::format("stack: values have {} and {} dimensions", xs[0].ndim(), x.ndim()));
     wide.push_back(ops::expand_axes(x, {axis}));
   }
   return concatenate(wide, axis);
@@ -643,7 +642,9 @@ Expr tensordot(const Arg& a, const Arg& b, const std::vector<std::int64_t>& axes
   order_a.insert(order_a.end(), sum_a.begin(), sum_a.end());
   order_b.insert(order_b.end(), keep_b.begin(), keep_b.end());
   auto flat = [](const Expr& x, const std::vector<std::int64_t>& order, const Expr& rows,
-                 const Expr& columns) { return reshape(dimshuffle(x, order), {rows, columns}); };
+                 const Expr& columns) {
+    return reshape(dimshuffle(x, order), {rows, columns});
+  };
   Expr fa = flat(a.expr, order_a, size_product(a.expr, keep_a), size_product(a.expr, sum_a));
   Expr fb = flat(b.expr, order_b, size_product(b.expr, sum_b), size_product(b.expr, keep_b));
   std::vector<Expr> sizes;
@@ -789,13 +790,15 @@ Expr categorical_crossentropy(const Arg& p, const Arg& y) {
   require_expr("categorical_crossentropy", p.expr);
   require_expr("categorical_crossentropy", y.expr);
   if (p.expr.ndim() != 2)
-    fail(Fault::Type, fmt::format("categorical_crossentropy: the probabilities are a matrix, not {}",
-                                  snug::describe(p.expr.type())));
+    fail(Fault::Type,
+         fmt::format("categorical_crossentropy: the probabilities are a matrix, not {}",
+                     snug::describe(p.expr.type())));
   if (y.expr.ndim() == 2) return neg(sum(y.expr * log(p), 1));
   if (y.expr.ndim() != 1 || !is_int(y.expr.dtype()))
     fail(Fault::Type,
-         fmt::format("categorical_crossentropy: the targets are an integer vector or a matrix, not {}",
-                     snug::describe(y.expr.type())));
+         fmt::format(
+             "categorical_crossentropy: the targets are an integer vector or a matrix, not {}",
+             snug::describe(y.expr.type())));
   return neg(log(subtensor(p, {arange(shape_i(y, 0)), y.expr})));
 }
 
@@ -841,7 +844,11 @@ Expr RandomStream::key() {
                       fmt::format("random_state_{}", states_.size()));
   as_shared(state)->default_update = state + constant(Array::scalar<std::uint64_t>(1));
   states_.push_back(state);
-  return state;
+  Expr key = state;
+  for (const Expr& index : ops::open_loops())
+    key = key + (cast(index, DType::U64) + constant(Array::scalar<std::uint64_t>(1))) *
+                    constant(Array::scalar<std::uint64_t>(0x9e3779b97f4a7c15ull));
+  return key;
 }
 
 void RandomStream::seed(std::uint64_t seed) {

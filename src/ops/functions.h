@@ -18,33 +18,34 @@ using Here = std::source_location;
 
 // ---- inputs ----
 
-/// A variable of a given number of dimensions; bit i of `broadcast`: axis i has size 1 and stretches.
+/// A variable of a given number of dimensions; bit i of `broadcast`: axis i has size 1 and
+/// stretches.
 Expr tensor(DType dtype, int ndim, std::string name = {}, std::uint8_t broadcast = 0,
             Here where = Here::current());
 
 /// scalar, vector, matrix, row, col, tensor3 and tensor4 of the default float type; with a letter
 /// in front of a fixed one: b int8, w int16, i int32, l int64, f float32, d float64.
-#define SNUG_INPUTS(letter, dtype)                                                                \
-  inline Expr letter##scalar(std::string name = {}, Here where = Here::current()) {               \
-    return tensor(dtype, 0, std::move(name), 0, where);                                           \
-  }                                                                                               \
-  inline Expr letter##vector(std::string name = {}, Here where = Here::current()) {               \
-    return tensor(dtype, 1, std::move(name), 0, where);                                           \
-  }                                                                                               \
-  inline Expr letter##matrix(std::string name = {}, Here where = Here::current()) {               \
-    return tensor(dtype, 2, std::move(name), 0, where);                                           \
-  }                                                                                               \
-  inline Expr letter##row(std::string name = {}, Here where = Here::current()) {                  \
-    return tensor(dtype, 2, std::move(name), 1, where);                                           \
-  }                                                                                               \
-  inline Expr letter##col(std::string name = {}, Here where = Here::current()) {                  \
-    return tensor(dtype, 2, std::move(name), 2, where);                                           \
-  }                                                                                               \
-  inline Expr letter##tensor3(std::string name = {}, Here where = Here::current()) {              \
-    return tensor(dtype, 3, std::move(name), 0, where);                                           \
-  }                                                                                               \
-  inline Expr letter##tensor4(std::string name = {}, Here where = Here::current()) {              \
-    return tensor(dtype, 4, std::move(name), 0, where);                                           \
+#define SNUG_INPUTS(letter, dtype)                                                   \
+  inline Expr letter##scalar(std::string name = {}, Here where = Here::current()) {  \
+    return tensor(dtype, 0, std::move(name), 0, where);                              \
+  }                                                                                  \
+  inline Expr letter##vector(std::string name = {}, Here where = Here::current()) {  \
+    return tensor(dtype, 1, std::move(name), 0, where);                              \
+  }                                                                                  \
+  inline Expr letter##matrix(std::string name = {}, Here where = Here::current()) {  \
+    return tensor(dtype, 2, std::move(name), 0, where);                              \
+  }                                                                                  \
+  inline Expr letter##row(std::string name = {}, Here where = Here::current()) {     \
+    return tensor(dtype, 2, std::move(name), 1, where);                              \
+  }                                                                                  \
+  inline Expr letter##col(std::string name = {}, Here where = Here::current()) {     \
+    return tensor(dtype, 2, std::move(name), 2, where);                              \
+  }                                                                                  \
+  inline Expr letter##tensor3(std::string name = {}, Here where = Here::current()) { \
+    return tensor(dtype, 3, std::move(name), 0, where);                              \
+  }                                                                                  \
+  inline Expr letter##tensor4(std::string name = {}, Here where = Here::current()) { \
+    return tensor(dtype, 4, std::move(name), 0, where);                              \
   }
 SNUG_INPUTS(, default_float())
 SNUG_INPUTS(b, DType::I8)
@@ -151,8 +152,8 @@ struct Axes {
 
 /// Small integers add up in int64 or uint64, float32 in float64 rounded at the end. `dtype` and
 /// `acc` override the result's and the accumulator's type.
-Expr sum(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::optional<DType> dtype = {},
-         std::optional<DType> acc = {});
+Expr sum(const Arg& x, const Axes& axes = {}, bool keepdims = false,
+         std::optional<DType> dtype = {}, std::optional<DType> acc = {});
 Expr prod(const Arg& x, const Axes& axes = {}, bool keepdims = false,
           std::optional<DType> dtype = {}, std::optional<DType> acc = {});
 Expr mean(const Arg& x, const Axes& axes = {}, bool keepdims = false,
@@ -180,9 +181,9 @@ struct Sizes {
   std::size_t ndim() const;
 };
 
-Expr shape(const Arg& x);                            // int64 vector
-Expr shape_i(const Arg& x, std::int64_t axis);       // int64, 0-d
-Expr make_vector(const std::vector<Expr>& elements); // int64 vector of 0-d integers
+Expr shape(const Arg& x);                             // int64 vector
+Expr shape_i(const Arg& x, std::int64_t axis);        // int64, 0-d
+Expr make_vector(const std::vector<Expr>& elements);  // int64 vector of 0-d integers
 /// One size may be -1: what is left. A size known to be 1 makes its axis broadcastable.
 Expr reshape(const Arg& x, const Sizes& sizes);
 /// Keeps the first ndim - 1 axes and joins the others.
@@ -226,7 +227,7 @@ struct IndexItem {
   Expr start, stop, step;  // Range; null: left out
   Expr index;              // Index: a 0-d integer, an array of integers, or a mask of bools
 
-  IndexItem() = default;   // the whole axis
+  IndexItem() = default;  // the whole axis
   IndexItem(const Expr& i) : kind(Kind::Index), index(i) {}
   IndexItem(int i) : IndexItem(Expr(i)) {}
   static IndexItem range(Expr start, Expr stop = {}, Expr step = {});
@@ -260,11 +261,11 @@ Expr cholesky(const Arg& a, bool lower = true);
 Expr solve(const Arg& a, const Arg& b, const std::string& kind = "general", bool trans = false);
 
 struct ConvOptions {
-  std::string border_mode = "valid";     // "valid", "half", "full"; or
-  std::vector<std::int64_t> pad = {};    // (rows, columns) or (top, bottom, left, right)
+  std::string border_mode = "valid";   // "valid", "half", "full"; or
+  std::vector<std::int64_t> pad = {};  // (rows, columns) or (top, bottom, left, right)
   std::array<std::int64_t, 2> subsample = {1, 1};
   std::array<std::int64_t, 2> dilation = {1, 1};
-  bool flip = true;                      // a convolution; false: a correlation
+  bool flip = true;  // a convolution; false: a correlation
   std::int64_t groups = 1;
 };
 /// Images (batch, channels, rows, columns), filters (out, in / groups, rows, columns).
@@ -272,7 +273,7 @@ Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 
 // ---- networks ----
 
-Expr softmax(const Arg& x);      // over the last axis
+Expr softmax(const Arg& x);  // over the last axis
 Expr log_softmax(const Arg& x);
 Expr relu(const Arg& x);
 /// -log of the probability of the true class: `y` has class numbers, or one distribution per row.
@@ -281,12 +282,14 @@ Expr binary_crossentropy(const Arg& p, const Arg& y);
 
 // ---- random numbers ----
 
-/// A source of random expressions. Each draw has a state of its own, a shared variable that moves on
-/// by its default update at every call; all follow from the seed.
+/// A source of random expressions. Each draw has a state of its own, a shared variable that moves
+/// on by its default update at every call; all follow from the seed. A draw in the body of a loop
+/// gives other numbers in every iteration.
 class RandomStream {
  public:
   explicit RandomStream(std::uint64_t seed = 42) : seed_(seed) {}
-  Expr uniform(const Sizes& sizes, double low = 0, double high = 1, std::optional<DType> dtype = {});
+  Expr uniform(const Sizes& sizes, double low = 0, double high = 1,
+               std::optional<DType> dtype = {});
   Expr normal(const Sizes& sizes, double mean = 0, double deviation = 1,
               std::optional<DType> dtype = {});
   /// 1 with probability p, else 0.

@@ -31,8 +31,7 @@ void random_rule(Infer& f) {
   if (f.in(0).dtype != DType::U64 || f.in(1).dtype != DType::I64)
     f.error(Fault::Type, "takes a uint64 key and an int64 offset");
   DType dtype = f.attrs.dtype("dtype");
-  if (!is_float(dtype))
-    f.error(Fault::Type, fmt::format("gives floats, not {}", name_of(dtype)));
+  if (!is_float(dtype)) f.error(Fault::Type, fmt::format("gives floats, not {}", name_of(dtype)));
   f.out(type_from_shape(f, 2, dtype));
 }
 
@@ -99,16 +98,18 @@ const OpDef arange = {
     .size_inputs_from = 2,
     .infer = arange_rule,
     .no_grad = kInteger,
-    .scalar = [](ScalarBuilder& s, const Attrs&) {
-      Scalar v = s.arg(0, DType::I64) + s.index(0) * s.arg(1, DType::I64);
-      return s.cast(v, s.result);
-    },
-    .reference = [](const ReferenceArgs& r) {
-      for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k) {
-        std::int64_t v = r.x[0]->i[0] + k * r.x[1]->i[0];
-        store(r.y[0], k, {static_cast<double>(v), v});
-      }
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs&) {
+          Scalar v = s.arg(0, DType::I64) + s.index(0) * s.arg(1, DType::I64);
+          return s.cast(v, s.result);
+        },
+    .reference =
+        [](const ReferenceArgs& r) {
+          for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k) {
+            std::int64_t v = r.x[0]->i[0] + k * r.x[1]->i[0];
+            store(r.y[0], k, {static_cast<double>(v), v});
+          }
+        },
 };
 
 const OpDef random_uniform = {
@@ -141,31 +142,34 @@ const OpDef eye = {
     .arity = 2,
     .traits = kGenerator,
     .size_inputs_from = 0,
-    .infer = [](Infer& f) {
-      Type out;
-      out.dtype = f.attrs.dtype("dtype");
-      for (std::size_t i = 0; i < 2; ++i) {
-        f.require_ndim(i, 0);
-        require_discrete(f, i);
-        SizeId d = f.size_element(i);
-        if (!nonnegative(f.sizes, d))
-          f.require_at_most(f.sizes.zero(), d, "a size is negative");
-        out.dims.push_back(d);
-      }
-      f.out(out);
-    },
+    .infer =
+        [](Infer& f) {
+          Type out;
+          out.dtype = f.attrs.dtype("dtype");
+          for (std::size_t i = 0; i < 2; ++i) {
+            f.require_ndim(i, 0);
+            require_discrete(f, i);
+            SizeId d = f.size_element(i);
+            if (!nonnegative(f.sizes, d))
+              f.require_at_most(f.sizes.zero(), d, "a size is negative");
+            out.dims.push_back(d);
+          }
+          f.out(out);
+        },
     .no_grad = kInteger,
-    .scalar = [](ScalarBuilder& s, const Attrs& attrs) {
-      Scalar on = s.call(Prim::Eq, s.index(1) - s.index(0),
-                         s.integer(attrs.integer("k"), DType::I64));
-      return s.cast(on, s.result);
-    },
-    .reference = [](const ReferenceArgs& r) {
-      RefTensor& y = r.y[0];
-      for (std::int64_t i = 0; i < y.shape[0]; ++i)
-        for (std::int64_t j = 0; j < y.shape[1]; ++j)
-          if (j - i == r.attrs.integer("k")) y.set(i * y.shape[1] + j, {1, 1});
-    },
+    .scalar =
+        [](ScalarBuilder& s, const Attrs& attrs) {
+          Scalar on =
+              s.call(Prim::Eq, s.index(1) - s.index(0), s.integer(attrs.integer("k"), DType::I64));
+          return s.cast(on, s.result);
+        },
+    .reference =
+        [](const ReferenceArgs& r) {
+          RefTensor& y = r.y[0];
+          for (std::int64_t i = 0; i < y.shape[0]; ++i)
+            for (std::int64_t j = 0; j < y.shape[1]; ++j)
+              if (j - i == r.attrs.integer("k")) y.set(i * y.shape[1] + j, {1, 1});
+        },
 };
 
 }  // namespace snug::ops

@@ -19,8 +19,7 @@ Type picked_type(Infer& f, std::size_t first) {
     if (index.ndim() != out.ndim())
       f.error(Fault::Type, "index arrays differ in their number of dimensions");
     for (std::size_t k = 0; k < out.dims.size(); ++k) {
-      f.require_equal(out.dims[k], index.dims[k],
-                      fmt::format("index arrays differ on axis {}", k));
+      f.require_equal(out.dims[k], index.dims[k], fmt::format("index arrays differ on axis {}", k));
       if (!f.sizes.known(out.dims[k])) out.dims[k] = index.dims[k];
       if (!index.broadcastable(k)) out.broadcast &= static_cast<std::uint8_t>(~(1u << k));
     }
@@ -40,8 +39,8 @@ void put_rule(Infer& f) {
   Type region = picked_type(f, 2);
   const Type& y = f.in(1);
   if (y.ndim() != region.ndim())
-    f.error(Fault::Type, fmt::format("a value of {} dimensions for a part of {}", y.ndim(),
-                                     region.ndim()));
+    f.error(Fault::Type,
+            fmt::format("a value of {} dimensions for a part of {}", y.ndim(), region.ndim()));
   for (std::size_t k = 0; k < region.dims.size(); ++k)
     f.require_equal(region.dims[k], y.dims[k],
                     fmt::format("the part and the value differ on axis {}", k),
@@ -78,29 +77,32 @@ void copy_input(const ReferenceArgs& r) {
 
 const OpDef check_index = {
     .name = "check_index",
-    .doc = "Indices into an axis of a given size: negative ones count from the end; an error if one "
-           "is outside.",
+    .doc =
+        "Indices into an axis of a given size: negative ones count from the end; an error if one "
+        "is outside.",
     .arity = 2,
     .traits = kMayFail,
     .size_inputs_from = 1,
-    .infer = [](Infer& f) {
-      require_discrete(f, 0);
-      f.require_ndim(1, 0);
-      f.size_element(1);
-      Type out = f.in(0);
-      out.dtype = DType::I64;
-      f.out(out);
-    },
+    .infer =
+        [](Infer& f) {
+          require_discrete(f, 0);
+          f.require_ndim(1, 0);
+          f.size_element(1);
+          Type out = f.in(0);
+          out.dtype = DType::I64;
+          f.out(out);
+        },
     .no_grad = "its arguments are integers",
-    .reference = [](const ReferenceArgs& r) {
-      const std::int64_t n = r.x[1]->i[0];
-      for (std::int64_t k = 0; k < r.x[0]->size(); ++k) {
-        std::int64_t i = r.x[0]->i[k];
-        if (i < -n || i >= n)
-          fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", i, n));
-        r.y[0].i[k] = i < 0 ? i + n : i;
-      }
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          const std::int64_t n = r.x[1]->i[0];
+          for (std::int64_t k = 0; k < r.x[0]->size(); ++k) {
+            std::int64_t i = r.x[0]->i[k];
+            if (i < -n || i >= n)
+              fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", i, n));
+            r.y[0].i[k] = i < 0 ? i + n : i;
+          }
+        },
 };
 
 const OpDef gather = {
@@ -110,13 +112,15 @@ const OpDef gather = {
     .infer = [](Infer& f) { f.out(picked_type(f, 1)); },
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(g.x.size());
-      out[0] = index_as(g, ops::scatter_add,
-                        {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
+      out[0] =
+          index_as(g, ops::scatter_add, {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      visit_picked(r, 1, [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          visit_picked(r, 1,
+                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
+        },
 };
 
 const OpDef scatter_add = {
@@ -131,13 +135,14 @@ const OpDef scatter_add = {
       if (g.wanted[1]) out[1] = index_as(g, ops::gather, {g.dy[0]}, 2);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      copy_input(r);
-      visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) {
-        Number a = r.y[0].at(at), b = r.x[1]->at(k);
-        store(r.y[0], at, {a.f + b.f, a.i + b.i});
-      });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          copy_input(r);
+          visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) {
+            Number a = r.y[0].at(at), b = r.x[1]->at(k);
+            store(r.y[0], at, {a.f + b.f, a.i + b.i});
+          });
+        },
 };
 
 const OpDef scatter_set = {
@@ -154,34 +159,38 @@ const OpDef scatter_set = {
       if (g.wanted[1]) out[1] = index_as(g, ops::gather, {dy}, 2);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      copy_input(r);
-      visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          copy_input(r);
+          visit_picked(r, 2,
+                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
+        },
 };
 
 const OpDef nonzero = {
     .name = "nonzero",
     .doc = "The places of the elements of x that are not 0, in C order: one int64 vector per axis.",
     .outputs = -1,
-    .infer = [](Infer& f) {
-      const Type& x = f.in(0);
-      if (x.ndim() == 0) f.error(Fault::Type, "needs a value of at least one dimension");
-      SizeId count = f.runtime_size(f.sizes.product(x.dims));
-      for (std::size_t k = 0; k < x.dims.size(); ++k) f.out(Type{DType::I64, {count}});
-    },
+    .infer =
+        [](Infer& f) {
+          const Type& x = f.in(0);
+          if (x.ndim() == 0) f.error(Fault::Type, "needs a value of at least one dimension");
+          SizeId count = f.runtime_size(f.sizes.product(x.dims));
+          for (std::size_t k = 0; k < x.dims.size(); ++k) f.out(Type{DType::I64, {count}});
+        },
     .no_grad = "it gives places, which are not continuous",
-    .reference = [](const ReferenceArgs& r) {
-      const RefTensor& x = *r.x[0];
-      for (RefTensor& y : r.y) y.i.clear();
-      Counter c(x.shape);
-      for (std::int64_t k = 0, n = x.size(); k < n; ++k, c.next()) {
-        Number v = x.at(k);
-        if (x.floating() ? v.f == 0 : v.i == 0) continue;
-        for (std::size_t axis = 0; axis < r.y.size(); ++axis) r.y[axis].i.push_back(c.at[axis]);
-      }
-      for (RefTensor& y : r.y) y.shape[0] = static_cast<std::int64_t>(y.i.size());
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          const RefTensor& x = *r.x[0];
+          for (RefTensor& y : r.y) y.i.clear();
+          Counter c(x.shape);
+          for (std::int64_t k = 0, n = x.size(); k < n; ++k, c.next()) {
+            Number v = x.at(k);
+            if (x.floating() ? v.f == 0 : v.i == 0) continue;
+            for (std::size_t axis = 0; axis < r.y.size(); ++axis) r.y[axis].i.push_back(c.at[axis]);
+          }
+          for (RefTensor& y : r.y) y.shape[0] = static_cast<std::int64_t>(y.i.size());
+        },
 };
 
 }  // namespace snug::ops

@@ -47,9 +47,7 @@ const OpDef constant = {
     .traits = kLeaf,
     .infer = constant_rule,
     .no_grad = "it is where gradients end",
-    .reference = [](const ReferenceArgs& r) {
-      r.y[0] = RefTensor::from(*r.attrs.array("value"));
-    },
+    .reference = [](const ReferenceArgs& r) { r.y[0] = RefTensor::from(*r.attrs.array("value")); },
 };
 
 }  // namespace snug::ops

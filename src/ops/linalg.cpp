@@ -23,8 +23,7 @@ Type product_type(Infer& f, std::size_t rows) {
   }
   std::string hint;
   auto inner_a = f.sizes.known(a.dims[rows + 1]), last_b = f.sizes.known(b.dims[rows + 1]);
-  if (inner_a && last_b && *inner_a == *last_b)
-    hint = "the transpose of the second argument fits";
+  if (inner_a && last_b && *inner_a == *last_b) hint = "the transpose of the second argument fits";
   f.require_equal(a.dims[rows + 1], b.dims[rows], "inner sizes differ", hint);
   if (a.broadcastable(rows)) out.broadcast |= static_cast<std::uint8_t>(1u << rows);
   if (b.broadcastable(rows + 1)) out.broadcast |= static_cast<std::uint8_t>(1u << (rows + 1));
@@ -79,7 +78,7 @@ Exprs cholesky_grad(const GradArgs& g) {
   Expr dl = lower ? g.dy[0] : snug::transpose(g.dy[0]);
   Expr p = snug::dot(snug::transpose(l), snug::tril(dl));
   Expr phi = snug::tril(p) - number(0.5, p) * diagonal_of(p);
-  Expr left = tri_solve(l, phi, "lower", true);                        // L^-T Phi
+  Expr left = tri_solve(l, phi, "lower", true);  // L^-T Phi
   Expr s = snug::transpose(tri_solve(l, snug::transpose(left), "lower", true));
   return {one_triangle(lower ? s : snug::transpose(s), lower)};
 }
@@ -129,7 +128,8 @@ Exprs solve_grad(const GradArgs& g) {
   Expr db = apply(ops::solve, {a, g.dy[0]}, {{"kind", g.attrs.text("kind")}, {"trans", !trans}});
   Exprs out{Expr(), db};
   if (!g.wanted[0]) return out;
-  Expr da = snug::neg(trans ? snug::dot(x, snug::transpose(db)) : snug::dot(db, snug::transpose(x)));
+  Expr da =
+      snug::neg(trans ? snug::dot(x, snug::transpose(db)) : snug::dot(db, snug::transpose(x)));
   if (kind == Kind::Lower) da = snug::tril(da);
   if (kind == Kind::Upper) da = snug::triu(da);
   if (kind == Kind::Positive) da = one_triangle(da, true);
@@ -175,76 +175,84 @@ const OpDef dot = {
     .name = "dot",
     .doc = "The product of two matrices.",
     .arity = 2,
-    .infer = [](Infer& f) {
-      f.require_ndim(0, 2);
-      f.require_ndim(1, 2);
-      require_numbers(f);
-      f.out(product_type(f, 0));
-    },
+    .infer =
+        [](Infer& f) {
+          f.require_ndim(0, 2);
+          f.require_ndim(1, 2);
+          require_numbers(f);
+          f.out(product_type(f, 0));
+        },
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(2);
       if (g.wanted[0]) out[0] = snug::dot(g.dy[0], snug::transpose(g.x[1]));
       if (g.wanted[1]) out[1] = snug::dot(snug::transpose(g.x[0]), g.dy[0]);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      multiply(*r.x[0], *r.x[1], r.y[0], 0, 0, 0, r.x[0]->shape[0], r.x[0]->shape[1],
-               r.x[1]->shape[1]);
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          multiply(*r.x[0], *r.x[1], r.y[0], 0, 0, 0, r.x[0]->shape[0], r.x[0]->shape[1],
+                   r.x[1]->shape[1]);
+        },
 };
 
 const OpDef batched_dot = {
     .name = "batched_dot",
     .doc = "The products of the matrices in the last two axes, one per index of the first.",
     .arity = 2,
-    .infer = [](Infer& f) {
-      f.require_ndim(0, 3);
-      f.require_ndim(1, 3);
-      require_numbers(f);
-      f.out(product_type(f, 1));
-    },
+    .infer =
+        [](Infer& f) {
+          f.require_ndim(0, 3);
+          f.require_ndim(1, 3);
+          require_numbers(f);
+          f.out(product_type(f, 1));
+        },
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(2);
       if (g.wanted[0]) out[0] = snug::batched_dot(g.dy[0], snug::dimshuffle(g.x[1], {0, 2, 1}));
       if (g.wanted[1]) out[1] = snug::batched_dot(snug::dimshuffle(g.x[0], {0, 2, 1}), g.dy[0]);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      const Dims &a = r.x[0]->shape, &b = r.x[1]->shape;
-      for (std::int64_t i = 0; i < a[0]; ++i)
-        multiply(*r.x[0], *r.x[1], r.y[0], i * a[1] * a[2], i * b[1] * b[2], i * a[1] * b[2], a[1],
-                 a[2], b[2]);
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          const Dims &a = r.x[0]->shape, &b = r.x[1]->shape;
+          for (std::int64_t i = 0; i < a[0]; ++i)
+            multiply(*r.x[0], *r.x[1], r.y[0], i * a[1] * a[2], i * b[1] * b[2], i * a[1] * b[2],
+                     a[1], a[2], b[2]);
+        },
 };
 
 const OpDef cholesky = {
     .name = "cholesky",
     .doc = "L with L L' = a (lower), or U with U' U = a. Reads that triangle of a only.",
     .traits = kMayFail,
-    .infer = [](Infer& f) {
-      require_square(f);
-      Type out = f.in(0);
-      f.out(out);
-    },
+    .infer =
+        [](Infer& f) {
+          require_square(f);
+          Type out = f.in(0);
+          f.out(out);
+        },
     .grad = cholesky_grad,
     .reference = cholesky_reference,
 };
 
 const OpDef solve = {
     .name = "solve",
-    .doc = "The x with a x = b (or a' x = b); `kind` says what is known of a and read of it: "
-           "general, lower, upper, positive (reads the lower triangle).",
+    .doc =
+        "The x with a x = b (or a' x = b); `kind` says what is known of a and read of it: "
+        "general, lower, upper, positive (reads the lower triangle).",
     .arity = 2,
     .traits = kMayFail,
-    .infer = [](Infer& f) {
-      require_square(f);
-      f.require_ndim(1, 2);
-      require_same_dtype(f, 0, 1);
-      solve_kind(f.attrs);
-      f.require_equal(f.in(0).dims[1], f.in(1).dims[0], "sizes of the matrix and the right side differ");
-      Type out = f.in(1);
-      f.out(out);
-    },
+    .infer =
+        [](Infer& f) {
+          require_square(f);
+          f.require_ndim(1, 2);
+          require_same_dtype(f, 0, 1);
+          solve_kind(f.attrs);
+          f.require_equal(f.in(0).dims[1], f.in(1).dims[0],
+                          "sizes of the matrix and the right side differ");
+          Type out = f.in(1);
+          f.out(out);
+        },
     .grad = solve_grad,
     .reference = solve_reference,
 };

@@ -26,8 +26,8 @@ void loop_rule(Infer& f) {
   SizeTable& t = f.sizes;
   SNUG_CHECK(body.params.size() == f.count() && parts.captures() <= f.count(),
              "loop: {} operands for {} parameters", f.count(), body.params.size());
-  SNUG_CHECK(body.results.size() == parts.n_state + parts.n_out,
-             "loop: the body has {} results", body.results.size());
+  SNUG_CHECK(body.results.size() == parts.n_state + parts.n_out, "loop: the body has {} results",
+             body.results.size());
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);
@@ -35,8 +35,7 @@ void loop_rule(Infer& f) {
     f.require_at_most(t.zero(), count, "the number of iterations is negative");
   for (std::size_t k = 0; k < parts.n_seq; ++k) {
     const Type& x = f.in(parts.seq(k));
-    if (x.ndim() == 0)
-      f.error(Fault::Type, fmt::format("sequence {} has no axis to run over", k));
+    if (x.ndim() == 0) f.error(Fault::Type, fmt::format("sequence {} has no axis to run over", k));
     SizeId steps = parts.block ? t.ceil_div(x.dims[0], t.constant(parts.block)) : x.dims[0];
     f.require_equal(steps, count,
                     fmt::format("sequence {} is not as long as the number of iterations", k));
@@ -55,12 +54,12 @@ void loop_rule(Infer& f) {
     const Type& after = results[k];
     if (before.dtype != after.dtype || before.ndim() != after.ndim() ||
         before.broadcast != after.broadcast)
-      f.error(Fault::Type,
-              fmt::format("state {} is {} with {} dimensions before an iteration and {} with {} "
-                          "after it",
-                          k, name_of(before.dtype), before.ndim(), name_of(after.dtype),
-                          after.ndim()),
-              "a state keeps its type; cast or reshape the initial value");
+      f.error(
+          Fault::Type,
+          fmt::format("state {} is {} with {} dimensions before an iteration and {} with {} "
+                      "after it",
+                      k, name_of(before.dtype), before.ndim(), name_of(after.dtype), after.ndim()),
+          "a state keeps its type; cast or reshape the initial value");
     for (std::size_t axis = 0; axis < before.dims.size(); ++axis)
       f.require_equal(before.dims[axis], after.dims[axis],
                       fmt::format("state {} changes its size on axis {}", k, axis));
@@ -237,12 +236,13 @@ Exprs loop_grad(const GradArgs& g) {
   if (used.count(length.get())) pass(length, count);
 
   const std::size_t n_state = dstate.size() + captures.size();
-  Exprs back = apply_all(ops::loop, std::move(inputs),
-                         loop_attrs(n_seq, n_state, sequences.size(), lambda));
+  Exprs back =
+      apply_all(ops::loop, std::move(inputs), loop_attrs(n_seq, n_state, sequences.size(), lambda));
   Exprs out(g.x.size());
   for (std::size_t k = 0; k < states.size(); ++k) out[states[k]] = back[k];
   for (std::size_t k = 0; k < captures.size(); ++k) out[captures[k]] = back[states.size() + k];
-  for (std::size_t k = 0; k < sequences.size(); ++k) out[sequences[k]] = reversed(back[n_state + k]);
+  for (std::size_t k = 0; k < sequences.size(); ++k)
+    out[sequences[k]] = reversed(back[n_state + k]);
   return out;
 }
 
@@ -250,8 +250,9 @@ Exprs loop_grad(const GradArgs& g) {
 
 const OpDef loop = {
     .name = "loop",
-    .doc = "Runs a body `count` times over the elements of sequences with states handed on; gives "
-           "the last states and the stacked outputs.",
+    .doc =
+        "Runs a body `count` times over the elements of sequences with states handed on; gives "
+        "the last states and the stacked outputs.",
     .arity = -1,
     .outputs = -1,
     .traits = kInner,
@@ -260,10 +261,24 @@ const OpDef loop = {
     .reference = loop_reference,
 };
 
+namespace {
+thread_local std::vector<Expr> open_indices;
+}  // namespace
+
+const std::vector<Expr>& open_loops() { return open_indices; }
+
 }  // namespace snug::ops
 
 namespace snug {
 namespace {
+
+/// Says that a body is being built.
+struct OpenLoop {
+  explicit OpenLoop(const Expr& index) { ops::open_indices.push_back(index); }
+  ~OpenLoop() { ops::open_indices.pop_back(); }
+  OpenLoop(const OpenLoop&) = delete;
+  OpenLoop& operator=(const OpenLoop&) = delete;
+};
 
 /// The type of an element of a sequence.
 TensorType element_type(const TensorType& t) {
@@ -273,8 +288,8 @@ TensorType element_type(const TensorType& t) {
   return out;
 }
 
-/// Whether a value that does not depend on the iteration is better made again inside: reordering and
-/// stretching cost nothing there, and sizes keep their meaning for the sizes of the body.
+/// Whether a value that does not depend on the iteration is better made again inside: reordering
+/// and stretching cost nothing there, and sizes keep their meaning for the sizes of the body.
 bool belongs_inside(const Expr& e, const std::unordered_set<Variable*>& inside) {
   if (!e->owner) return constant_value(e) != nullptr;
   const OpDef* op = e->owner->op;
@@ -370,7 +385,11 @@ LoopResult loop(const LoopBody& fn, const std::vector<Expr>& given_sequences,
       before.push_back(input(s.type(), s->name));
       lambda->params.push_back(before.back());
     }
-    LoopStep step = fn(index, elements, before);
+    LoopStep step;
+    {
+      OpenLoop open(index);
+      step = fn(index, elements, before);
+    }
     if (step.states.size() != states.size())
       fail(Fault::Value, fmt::format("loop: the body gives {} states, there are {}",
                                      step.states.size(), states.size()));

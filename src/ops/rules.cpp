@@ -8,8 +8,7 @@ Type broadcast_type(Infer& f, DType dtype) {
   const int ndim = f.in(0).ndim();
   for (std::size_t i = 1; i < f.count(); ++i)
     if (f.in(i).ndim() != ndim)
-      f.error(Fault::Type,
-              fmt::format("arguments have {} and {} dimensions", ndim, f.in(i).ndim()),
+      f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", ndim, f.in(i).ndim()),
               "dimshuffle adds axes that stretch");
   for (std::size_t axis = 0; axis < static_cast<std::size_t>(ndim); ++axis) {
     bool found = false;
@@ -162,9 +161,9 @@ Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes) {
 }
 
 Expr reshape_like(const Expr& x, const Expr& like) {
-  return apply(ops::reshape, {x, snug::shape(like)},
-               {{"ndim", std::int64_t{like.ndim()}},
-                {"broadcast", std::int64_t{like.type().broadcast}}});
+  return apply(
+      ops::reshape, {x, snug::shape(like)},
+      {{"ndim", std::int64_t{like.ndim()}}, {"broadcast", std::int64_t{like.type().broadcast}}});
 }
 
 bool nonnegative(const SizeTable& t, SizeId id, int depth) {

@@ -13,12 +13,12 @@ using Exprs = std::vector<Expr>;
 /// The broadcast shape of all operands. An axis stretches only if its type is broadcastable.
 Type broadcast_type(Infer& f, DType dtype);
 DType upcast_all(const Infer& f);
-void upcast_rule(Infer& f);      // numbers of any dtype; the operands' upcast
-void signed_rule(Infer& f);      // as upcast_rule, but no bool
-void float_rule(Infer& f);       // the float type that holds the result
-void compare_rule(Infer& f);     // bool
-void bits_rule(Infer& f);        // integers or bools; the operands' upcast
-void shift_rule(Infer& f);       // integers
+void upcast_rule(Infer& f);   // numbers of any dtype; the operands' upcast
+void signed_rule(Infer& f);   // as upcast_rule, but no bool
+void float_rule(Infer& f);    // the float type that holds the result
+void compare_rule(Infer& f);  // bool
+void bits_rule(Infer& f);     // integers or bools; the operands' upcast
+void shift_rule(Infer& f);    // integers
 /// The op takes floats only; integers are cast by the public function.
 void require_float(const Infer& f, std::size_t i);
 void require_discrete(const Infer& f, std::size_t i);
@@ -51,6 +51,10 @@ Exprs unbroadcast_all(const GradArgs& g, Exprs gradients);
 Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes);
 /// `x` with the type of `like`'s axes: reshaped to its shape and broadcast pattern.
 Expr reshape_like(const Expr& x, const Expr& like);
+
+/// The iteration numbers of the loops whose bodies this thread is building, outermost first. A
+/// random draw mixes them into its key, so that every iteration draws anew.
+const std::vector<Expr>& open_loops();
 
 // ---- sizes ----
 

@@ -105,8 +105,8 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
   const Type& x = f.in(0);
   const Attrs::Ints& spec = f.attrs.ints("spec");
   if (spec.size() % 4 != 0 || spec.size() / 4 > x.dims.size())
-    f.error(Fault::Index, fmt::format("{} indices for a value of {} dimensions", spec.size() / 4,
-                                      x.ndim()));
+    f.error(Fault::Index,
+            fmt::format("{} indices for a value of {} dimensions", spec.size() / 4, x.ndim()));
   for (std::size_t i = first; i < f.count(); ++i) {
     f.require_ndim(i, 0);
     require_discrete(f, i);
@@ -237,8 +237,8 @@ void put_rule(Infer& f) {
   require_same_dtype(f, 0, 1);
   Type region = picked_type(f, 2).type;
   if (y.ndim() != region.ndim())
-    f.error(Fault::Type, fmt::format("a value of {} dimensions for a part of {}", y.ndim(),
-                                     region.ndim()));
+    f.error(Fault::Type,
+            fmt::format("a value of {} dimensions for a part of {}", y.ndim(), region.ndim()));
   for (std::size_t k = 0; k < region.dims.size(); ++k)
     f.require_equal(region.dims[k], y.dims[k],
                     fmt::format("the part and the value differ on axis {}", k),
@@ -268,8 +268,9 @@ void copy_input(const ReferenceArgs& r) {
 
 const OpDef slice = {
     .name = "slice",
-    .doc = "Ranges and single indices of the leading axes, with Python's rules; bounds and steps "
-           "may be known at the call only.",
+    .doc =
+        "Ranges and single indices of the leading axes, with Python's rules; bounds and steps "
+        "may be known at the call only.",
     .arity = -1,
     .traits = kView,
     .size_inputs_from = 1,
@@ -280,11 +281,11 @@ const OpDef slice = {
       return out;
     },
     .view = slice_view,
-    .reference = [](const ReferenceArgs& r) {
-      visit_slice(r, 1, r.x[0]->shape, [&](std::int64_t at, std::int64_t k) {
-        r.y[0].set(k, r.x[0]->at(at));
-      });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          visit_slice(r, 1, r.x[0]->shape,
+                      [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
+        },
 };
 
 const OpDef slice_set = {
@@ -302,12 +303,12 @@ const OpDef slice_set = {
       if (g.wanted[1]) out[1] = slice_as(g, dy, 2);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      copy_input(r);
-      visit_slice(r, 2, r.x[0]->shape, [&](std::int64_t at, std::int64_t k) {
-        r.y[0].set(at, r.x[1]->at(k));
-      });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          copy_input(r);
+          visit_slice(r, 2, r.x[0]->shape,
+                      [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
+        },
 };
 
 const OpDef slice_inc = {
@@ -323,13 +324,14 @@ const OpDef slice_inc = {
       if (g.wanted[1]) out[1] = slice_as(g, g.dy[0], 2);
       return out;
     },
-    .reference = [](const ReferenceArgs& r) {
-      copy_input(r);
-      visit_slice(r, 2, r.x[0]->shape, [&](std::int64_t at, std::int64_t k) {
-        Number a = r.y[0].at(at), b = r.x[1]->at(k);
-        store(r.y[0], at, {a.f + b.f, a.i + b.i});
-      });
-    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          copy_input(r);
+          visit_slice(r, 2, r.x[0]->shape, [&](std::int64_t at, std::int64_t k) {
+            Number a = r.y[0].at(at), b = r.x[1]->at(k);
+            store(r.y[0], at, {a.f + b.f, a.i + b.i});
+          });
+        },
 };
 
 }  // namespace snug::ops

@@ -39,8 +39,7 @@ const OpDef softmax = {
       return {t - g.y[0] * snug::sum(t, -1, true)};
     },
     .reference = softmax_reference<false>,
-    .samples = {.integers = false,
-                .numpy = "np.exp(a) / np.exp(a).sum(-1, keepdims=True)"},
+    .samples = {.integers = false, .numpy = "np.exp(a) / np.exp(a).sum(-1, keepdims=True)"},
 };
 
 const OpDef log_softmax = {
@@ -51,8 +50,7 @@ const OpDef log_softmax = {
       return {g.dy[0] - snug::exp(g.y[0]) * snug::sum(g.dy[0], -1, true)};
     },
     .reference = softmax_reference<true>,
-    .samples = {.integers = false,
-                .numpy = "a - np.log(np.exp(a).sum(-1, keepdims=True))"},
+    .samples = {.integers = false, .numpy = "a - np.log(np.exp(a).sum(-1, keepdims=True))"},
 };
 
 }  // namespace snug::ops

@@ -36,7 +36,8 @@ Expr put(const Step& s, const Expr& x, const Expr& y, bool increase) {
     case Step::Kind::Shuffle: {
       std::vector<std::int64_t> inverse(static_cast<std::size_t>(x.ndim()), -1);
       for (std::size_t i = 0; i < s.ints.size(); ++i)
-        if (s.ints[i] >= 0) inverse[static_cast<std::size_t>(s.ints[i])] = static_cast<std::int64_t>(i);
+        if (s.ints[i] >= 0)
+          inverse[static_cast<std::size_t>(s.ints[i])] = static_cast<std::int64_t>(i);
       Expr back = dimshuffle(y, inverse);
       return increase ? x + back : back;
     }
@@ -67,8 +68,8 @@ bool keeps_the_one(const IndexItem& item) {
 struct Item {
   enum class Kind : std::uint8_t { Range, Single, Array, Mask, NewAxis } kind;
   IndexItem given;
-  std::size_t axis = 0;   // of x
-  bool separates = false; // an ellipsis stood here: the indices around are not neighbours
+  std::size_t axis = 0;    // of x
+  bool separates = false;  // an ellipsis stood here: the indices around are not neighbours
 };
 
 /// Items with the ellipsis written out and axes counted.
@@ -92,7 +93,8 @@ std::vector<Item> expand(const Expr& x, const std::vector<IndexItem>& given) {
   const std::size_t ndim = static_cast<std::size_t>(x.ndim());
   if (ellipses > 1) fail(Fault::Index, "subtensor: an index has at most one ellipsis");
   if (used > ndim)
-    fail(Fault::Index, fmt::format("subtensor: {} indices for a value of {} dimensions", used, ndim));
+    fail(Fault::Index,
+         fmt::format("subtensor: {} indices for a value of {} dimensions", used, ndim));
   std::size_t axis = 0;
   bool separates = false;
   auto push = [&](Item item, std::size_t width) {
@@ -147,8 +149,7 @@ void align(std::vector<Expr>& indices) {
 std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
   std::vector<Item> items = expand(x, given);
   bool advanced = false;
-  for (const Item& i : items)
-    advanced |= i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask;
+  for (const Item& i : items) advanced |= i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask;
   std::vector<Step> steps;
   Expr value = x;
   auto add = [&](Step step) {
@@ -187,9 +188,9 @@ std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
 
   // New axes; with index arrays also their axes first.
   std::vector<std::int64_t> front, pattern;
-  std::size_t place = 0;         // how many other axes stand before the first index
+  std::size_t place = 0;  // how many other axes stand before the first index
   bool neighbours = true, open = false, closed = false;
-  std::int64_t axis = 0;         // of `value`
+  std::int64_t axis = 0;  // of `value`
   std::vector<Expr> indices;
   for (const Item& i : items) {
     bool is_index = i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask ||
@@ -204,8 +205,8 @@ std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
         // The mask has the sizes of the axes it stands for.
         std::vector<Expr> sizes;
         for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));
-        Expr fitted = apply(ops::broadcast_to, {mask, make_vector(sizes)},
-                            {{"broadcast", std::int64_t{0}}});
+        Expr fitted =
+            apply(ops::broadcast_to, {mask, make_vector(sizes)}, {{"broadcast", std::int64_t{0}}});
         for (Expr& n : nonzero(fitted)) {
           indices.push_back(n);
           front.push_back(axis++);
@@ -251,8 +252,8 @@ Expr fitted(const char* what, const Expr& y, const Expr& region) {
   if (v.ndim() > region.ndim())
     fail(Fault::Type, fmt::format("{}: a value of {} dimensions for a part of {}", what, v.ndim(),
                                   region.ndim()));
-  bool stretch = v.ndim() < region.ndim() ||
-                 (v.type().broadcast & ~unsigned{region.type().broadcast}) != 0;
+  bool stretch =
+      v.ndim() < region.ndim() || (v.type().broadcast & ~unsigned{region.type().broadcast}) != 0;
   if (stretch)
     v = apply(ops::broadcast_to, {v, shape(region)},
               {{"broadcast", std::int64_t{region.type().broadcast}}});
@@ -301,22 +302,19 @@ IndexItem IndexItem::ellipsis() {
 }
 
 Expr subtensor(const Arg& x, const std::vector<IndexItem>& items) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
-                    x.where.function_name());
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
   Expr value = x.expr;
   for (const Step& s : chain(x.expr, items)) value = get(s, value);
   return value;
 }
 
 Expr set_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
-                    x.where.function_name());
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
   return written("set_subtensor", x.expr, items, y.expr, false);
 }
 
 Expr inc_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
-                    x.where.function_name());
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
   return written("inc_subtensor", x.expr, items, y.expr, true);
 }
 
@@ -324,16 +322,15 @@ Expr slice_axis(const Arg& x, std::int64_t axis, const Expr& start, const Expr& 
                 const Expr& step) {
   if (axis < 0) axis += x.expr.ndim();
   if (axis < 0 || axis >= x.expr.ndim())
-    fail(Fault::Value, fmt::format("slice_axis: axis {} of a value of {} dimensions", axis,
-                                   x.expr.ndim()));
+    fail(Fault::Value,
+         fmt::format("slice_axis: axis {} of a value of {} dimensions", axis, x.expr.ndim()));
   std::vector<IndexItem> items(static_cast<std::size_t>(axis));
   items.push_back(IndexItem::range(start, stop, step));
   return subtensor(x, items);
 }
 
 std::vector<Expr> nonzero(const Arg& x) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()),
-                    x.where.function_name());
+  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
   return apply_all(ops::nonzero, {x.expr});
 }
 

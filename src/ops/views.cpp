@@ -9,6 +9,8 @@ namespace {
 
 void dimshuffle_rule(Infer& f) {
   const Type& x = f.in(0);
+  if (f.attrs.ints("pattern").size() > 8)
+    f.error(Fault::Type, "the result would have more than 8 dimensions");
   Type out;
   out.dtype = x.dtype;
   std::vector<bool> used(x.dims.size(), false);
@@ -71,8 +73,7 @@ void broadcast_to_rule(Infer& f) {
   const Type& x = f.in(0);
   Type out = type_from_shape(f, 1, x.dtype);
   if (out.ndim() < x.ndim())
-    f.error(Fault::Shape,
-            fmt::format("{} dimensions do not fit into {}", x.ndim(), out.ndim()));
+    f.error(Fault::Shape, fmt::format("{} dimensions do not fit into {}", x.ndim(), out.ndim()));
   std::size_t lead = out.dims.size() - x.dims.size();
   for (std::size_t i = 0; i < x.dims.size(); ++i) {
     if (x.broadcastable(i)) continue;
@@ -189,9 +190,10 @@ void reshape_rule(Infer& f) {
   } else {
     SizeId wanted = t.product(factors);
     if (t.product(left) != t.product(right))
-      f.require_equal(total, wanted, t.known(total) && t.known(wanted)
-                                         ? fmt::format("{} has {}", text(), *t.known(wanted))
-                                         : "the new shape has another number of elements");
+      f.require_equal(total, wanted,
+                      t.known(total) && t.known(wanted)
+                          ? fmt::format("{} has {}", text(), *t.known(wanted))
+                          : "the new shape has another number of elements");
   }
   if (f.requirements.size() > before) f.requirements.back().shapes.push_back(out.dims);
   if (f.attrs.has("broadcast")) {
@@ -252,7 +254,8 @@ void concatenate_rule(Infer& f) {
   for (std::size_t i = 1; i < f.count(); ++i) {
     const Type& x = f.in(i);
     if (x.ndim() != out.ndim())
-      f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()));
+      f.error(Fault::Type,
+              fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()));
     require_same_dtype(f, 0, i);
     for (std::size_t k = 0; k < out.dims.size(); ++k) {
       if (k == axis) {
@@ -332,7 +335,9 @@ const OpDef reshape = {
     .traits = kView,
     .size_inputs_from = 1,
     .infer = reshape_rule,
-    .grad = [](const GradArgs& g) -> Exprs { return {reshape_like(g.dy[0], g.x[0]), Expr()}; },
+    .grad = [](const GradArgs& g) -> Exprs {
+      return {reshape_like(g.dy[0], g.x[0]), Expr()};
+    },
     .view = reshape_view,
     .reference = copy_reference,
 };
@@ -341,24 +346,26 @@ const OpDef rebroadcast = {
     .name = "rebroadcast",
     .doc = "x with other broadcastable axes; those must have size 1.",
     .traits = kView,
-    .infer = [](Infer& f) {
-      Type out = f.in(0);
-      out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
-      for (std::size_t k = 0; k < out.dims.size(); ++k)
-        if (out.broadcastable(k)) {
-          f.require_equal(out.dims[k], f.sizes.one(),
-                          fmt::format("axis {} must have size 1 to be broadcastable", k));
-          out.dims[k] = f.sizes.one();
-        }
-      f.out(out, {f.elements(0).begin(), f.elements(0).end()});
-    },
+    .infer =
+        [](Infer& f) {
+          Type out = f.in(0);
+          out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
+          for (std::size_t k = 0; k < out.dims.size(); ++k)
+            if (out.broadcastable(k)) {
+              f.require_equal(out.dims[k], f.sizes.one(),
+                              fmt::format("axis {} must have size 1 to be broadcastable", k));
+              out.dims[k] = f.sizes.one();
+            }
+          f.out(out, {f.elements(0).begin(), f.elements(0).end()});
+        },
     .grad = [](const GradArgs& g) -> Exprs {
       return {snug::rebroadcast(g.dy[0], g.x[0].type().broadcast)};
     },
-    .view = [](const ViewArgs& v, Layout& out) {
-      out = v.layout;
-      return true;
-    },
+    .view =
+        [](const ViewArgs& v, Layout& out) {
+          out = v.layout;
+          return true;
+        },
     .reference = copy_reference,
 };
 

@@ -79,7 +79,7 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
       auto it = producer.find(buf.value);
       if (it == producer.end() || tried.count(it->second) || again.count(it->second)) continue;
       const Task& t = p.tasks[it->second];
-      if (t.may_fail || t.kind == Task::Kind::Loop || t.writes.size() != 1) continue;
+      if (t.may_fail || t.kind == Task::Kind::Loop) continue;
       std::uint32_t use = UINT32_MAX;
       bool used_at_peak = false;
       for (std::uint32_t s = 0; s < best.schedule.steps.size(); ++s) {

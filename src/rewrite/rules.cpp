@@ -281,6 +281,7 @@ class Sweep {
 
   std::optional<Value> try_formula(const Rule& rule, const Formula& f, Value root) {
     for (std::uint32_t left : f.left) {
+      if (!may_fit(f.terms[left], f, root)) continue;
       match_.root = root;
       match_.formula = &f;
       match_.variables.assign(f.variables.size(), std::nullopt);
@@ -295,6 +296,16 @@ class Sweep {
       if ((v = adapt(builder_, *v, root))) return v;
     }
     return std::nullopt;
+  }
+
+  /// A quick look at the operands' ops, which rules most candidates out.
+  bool may_fit(const Term& left, const Formula& f, Value root) const {
+    const std::vector<Value>& inputs = builder_.node(root).inputs;
+    for (std::size_t k = 0; k < left.operands.size() && k < inputs.size(); ++k) {
+      const Term& term = f.terms[left.operands[k]];
+      if (term.kind == Term::Kind::Op && builder_.node(inputs[k]).op != term.op) return false;
+    }
+    return true;
   }
 
   std::optional<Value> try_code(const CodeRule& rule, Value root) {

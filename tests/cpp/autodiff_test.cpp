@@ -1,9 +1,8 @@
-#include "autodiff/grad.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "autodiff/grad.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
 
@@ -93,8 +92,11 @@ TEST(Autodiff, EveryElementwiseRow) {
 
 TEST(Autodiff, Broadcasting) {
   Expr x = dmatrix("x"), r = drow("r"), c = dcol("c"), s = dscalar("s"), v = dvector("v");
-  Givens given{{x, f64({3, 4}, 1)}, {r, f64({1, 4}, 2)}, {c, f64({3, 1}, 3)},
-               {s, f64({}, 4)}, {v, f64({4}, 5)}};
+  Givens given{{x, f64({3, 4}, 1)},
+               {r, f64({1, 4}, 2)},
+               {c, f64({3, 1}, 3)},
+               {s, f64({}, 4)},
+               {v, f64({4}, 5)}};
   check_twice(x * r + c * s - v / (sqr(x) + 2), given);
   check_twice(maximum(x, r), {given[0], given[1]});
   check_twice(switch_(gt(x, 0), x * r, c), {given[0], given[1], given[2]});
@@ -181,8 +183,7 @@ TEST(Autodiff, Factorisations) {
   check_twice(cholesky(a), {given[0]}, 1e-5);
   check_twice(cholesky(a, false), {given[0]}, 1e-5);
   for (const char* kind : {"general", "lower", "upper", "positive"})
-    for (bool trans : {false, true})
-      check_twice(solve(a, b, kind, trans), given, 1e-5, kind);
+    for (bool trans : {false, true}) check_twice(solve(a, b, kind, trans), given, 1e-5, kind);
   check_twice(solve(a, v), {given[0], {v, f64({3}, 3)}}, 1e-5);
   // As a function of all elements of the matrix: only what is read has a gradient.
   Array spd = Array::from<double>({4, 1, 0.5, 1, 3, 0.2, 0.5, 0.2, 2}, {3, 3});
@@ -244,6 +245,19 @@ TEST(Autodiff, Loops) {
                  {given[0], given[2]});
 }
 
+TEST(Autodiff, RandomNumbersInALoopAreTheSameBackwards) {
+  Expr x = dmatrix("x"), w = dmatrix("w");
+  RandomStream s(3);
+  LoopResult r = loop(
+      [&](const Expr&, const std::vector<Expr>& e, const std::vector<Expr>& h) {
+        Expr next = tanh(dot(dropout(h[0], 0.3, s), w) + e[0]);
+        return LoopStep{{next}, {next}};
+      },
+      {x}, {ones_like(subtensor(x, {IndexItem(0)}))});
+  check_gradient(weighted(r.outputs[0]), {{x, f64({4, 3}, 1)}, {w, f64({3, 3}, 2)}});
+  for (const Expr& state : s.states()) as_shared(state)->default_update = Expr();
+}
+
 TEST(Autodiff, NestedLoops) {
   Expr x = dmatrix("x"), w = dvector("w");
   Expr y = map(
@@ -266,8 +280,8 @@ TEST(Autodiff, DtypesFollowTheVariable) {
 TEST(Autodiff, StepsHaveGradientZero) {
   Expr x = dvector("x");
   Array v = Array::from<double>({1, -2, 3}, {3});
-  for (const Expr& cost : {mean(gt(x, 0)), sum(floor(x)), sum(stop_gradient(x)),
-                           cast(sum(argmax(x)), DType::F64)})
+  for (const Expr& cost :
+       {mean(gt(x, 0)), sum(floor(x)), sum(stop_gradient(x)), cast(sum(argmax(x)), DType::F64)})
     EXPECT_EQ(values(run(grad(cost, x), {{x, v}})), (std::vector<double>{0, 0, 0}));
 }
 

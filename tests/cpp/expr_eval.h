@@ -18,9 +18,8 @@ inline std::vector<Array> run(const std::vector<Expr>& outputs, const Givens& gi
   Captured c = capture({inputs, outputs, {}, {}, false});
   std::vector<RefTensor> values;
   for (std::size_t i = 0; i < c.graph.inputs().size(); ++i)
-    values.push_back(RefTensor::from(i < given.size()
-                                         ? given[i].second
-                                         : c.graph.inputs()[i].shared->get_value()));
+    values.push_back(RefTensor::from(i < given.size() ? given[i].second
+                                                      : c.graph.inputs()[i].shared->get_value()));
   std::vector<Array> out;
   std::vector<RefTensor> results = interpret(c.graph, values);
   for (std::size_t i = 0; i < outputs.size(); ++i) out.push_back(results[i].to_array());

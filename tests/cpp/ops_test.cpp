@@ -186,7 +186,8 @@ TEST(OpSizes, Reshape) {
   Expr fixed = input({DType::F64, {6, 4}, 0});
   Error now = error_of([&] { reshape(fixed, {5, 5}); });
   EXPECT_NE(now.message().find("(6, 4) has 24 elements, the new shape (5, 5) has 25"),
-            std::string::npos) << now.what();
+            std::string::npos)
+      << now.what();
   EXPECT_EQ(error_of([&] { run(reshape(x, {-1, 5}), {{x, a}}); }).fault(), Fault::Shape);
   EXPECT_EQ(error_of([&] { reshape(x, {-1, -1}); }).fault(), Fault::Shape);
 }
@@ -284,13 +285,15 @@ TEST(OpSlice, EveryRangeAsInPython) {
           Array data = counted({n});
           Ints expected = python_slice(n, r);
           Doubles want(expected.begin(), expected.end());
-          Expr fixed = subtensor(x, {IndexItem::range(constant_or_none(start),
-                                                      constant_or_none(stop),
-                                                      constant_or_none(step))});
-          Expr moving = subtensor(x, {IndexItem::range(start ? a : Expr(), stop ? b : Expr(),
-                                                       step ? s : Expr())});
+          Expr fixed =
+              subtensor(x, {IndexItem::range(constant_or_none(start), constant_or_none(stop),
+                                             constant_or_none(step))});
+          Expr moving = subtensor(
+              x, {IndexItem::range(start ? a : Expr(), stop ? b : Expr(), step ? s : Expr())});
           ASSERT_EQ(values(run(fixed, {{x, data}})), want);
-          Givens given{{x, data}, {a, scalar64(start.value_or(0))}, {b, scalar64(stop.value_or(0))},
+          Givens given{{x, data},
+                       {a, scalar64(start.value_or(0))},
+                       {b, scalar64(stop.value_or(0))},
                        {s, scalar64(step.value_or(0))}};
           ASSERT_EQ(values(run(moving, given)), want);
           if (fixed->owner) {
@@ -310,9 +313,13 @@ TEST(OpSlice, Errors) {
   Expr stepped = subtensor(x, {IndexItem::range({}, {}, i)});
   EXPECT_THROW(run(stepped, {{x, counted({3, 2})}, {i, scalar64(0)}}), Error);
   EXPECT_THROW(subtensor(x, {IndexItem::range({}, {}, 0)}), Error);
-  EXPECT_EQ(error_of([&] { subtensor(input({DType::F64, {3}, 0}), {IndexItem(3)}); }).fault(),
+  EXPECT_EQ(error_of([&] {
+              subtensor(input({DType::F64, {3}, 0}), {IndexItem(3)});
+            }).fault(),
             Fault::Index);
-  EXPECT_EQ(error_of([&] { subtensor(x, {IndexItem(0), IndexItem(0), IndexItem(0)}); }).fault(),
+  EXPECT_EQ(error_of([&] {
+              subtensor(x, {IndexItem(0), IndexItem(0), IndexItem(0)});
+            }).fault(),
             Fault::Index);
 }
 
@@ -341,8 +348,7 @@ TEST(OpViews, LayoutsAddressTheSameElements) {
 /// A sum that depends on the order.
 std::int64_t mixed(const Array& a) {
   double s = 0;
-  for (std::int64_t k = 0; k < a.size(); ++k)
-    s += static_cast<double>(k + 1) * a.at_double(k);
+  for (std::int64_t k = 0; k < a.size(); ++k) s += static_cast<double>(k + 1) * a.at_double(k);
   return static_cast<std::int64_t>(s);
 }
 
@@ -358,7 +364,9 @@ TEST(OpIndex, AsInNumPy) {
   Expr m1 = bools([](std::int64_t k) { return k != 1; }, {3});
   Expr m2 = bools([](std::int64_t k) { return 5 * k % 3 == 0; }, {3, 4});
   Expr m45 = bools([](std::int64_t k) { return (20 + k) % 4 == 1; }, {4, 5});
-  Givens given{{x, counted({3, 4, 5})}, {i1, ints({2, 0})}, {i2, ints({1, -1})},
+  Givens given{{x, counted({3, 4, 5})},
+               {i1, ints({2, 0})},
+               {i2, ints({1, -1})},
                {i22, Array::from<std::int64_t>({0, 1, 2, -1}, {2, 2})},
                {col, Array::from<std::int64_t>({0, 2}, {2, 1})},
                {row, Array::from<std::int64_t>({1, 3}, {1, 2})}};
@@ -372,34 +380,37 @@ TEST(OpIndex, AsInNumPy) {
   };
   // Computed by NumPy (the sums by np.add.at).
   const Case cases[] = {
-    {{IndexItem(0)}, {4, 5}, 2660, 69110, 281980},
-    {{IndexItem(-1), rg(Expr(1), Expr(3), none)}, {2, 5}, 2805, 46395, 576980},
-    {{rg(none, none, Expr(-1)), el, IndexItem(2)}, {3, 4}, 1736, 57242, 437980},
-    {{na, IndexItem(1), el, na}, {1, 4, 5, 1}, 6860, 52710, 681980},
-    {{el}, {3, 4, 5}, 71980, -1830, 1901980},
-    {{IndexItem(i1)}, {2, 4, 5}, 17520, 17440, 1291980},
-    {{all, IndexItem(i1)}, {3, 2, 5}, 16240, 39650, 911980},
-    {{IndexItem(i1), IndexItem(i2)}, {2, 5}, 1405, 58820, 401980},
-    {{IndexItem(i1), all, IndexItem(i2)}, {2, 4}, 834, 61304, 319980},
-    {{all, IndexItem(i1), IndexItem(i2)}, {3, 2}, 727, 65433, 242980},
-    {{IndexItem(0), all, IndexItem(i1)}, {2, 4}, 340, 71000, 147980},
-    {{all, IndexItem(0), IndexItem(i1)}, {3, 2}, 598, 67470, 203980},
-    {{IndexItem(i22)}, {2, 2, 4, 5}, 142440, -1830, 2911980},
-    {{all, IndexItem(i22), rg(Expr(1), none, none)}, {3, 2, 2, 4}, 46780, 11492, 1559980},
-    {{IndexItem(col), IndexItem(row)}, {2, 2, 5}, 9010, 41660, 731980},
-    {{all, IndexItem(col), IndexItem(row)}, {3, 2, 2}, 2812, 59060, 407980},
-    {{el, IndexItem(i1)}, {3, 4, 2}, 11398, 43920, 779980},
-    {{all, IndexItem(i1), el, IndexItem(i2)}, {2, 3}, 626, 65433, 242980},
-    {{IndexItem(m1)}, {2, 4, 5}, 33520, 17440, 1291980},
-    {{IndexItem(m2)}, {4, 5}, 7060, 53310, 581980},
-    {{all, IndexItem(m45)}, {3, 5}, 4600, 54000, 521980},
-    {{IndexItem(m1), all, IndexItem(i1)}, {2, 4}, 1380, 61880, 307980},
-    {{IndexItem(m1), IndexItem(0)}, {2, 5}, 1730, 62670, 301980},
-    {{all, na, IndexItem(i1)}, {3, 1, 2, 5}, 16240, 39650, 911980},
-    {{IndexItem(i1), na, IndexItem(i2)}, {2, 1, 5}, 1405, 58820, 401980},
-    {{rg(Expr(0), Expr(2), none), IndexItem(i1), rg(none, none, Expr(2))}, {2, 2, 3},
-     1612, 66560, 287980},
-    {{na, IndexItem(i1), rg(Expr(1), none, none), IndexItem(0)}, {2, 1, 3}, 470, 63714, 257980},
+      {{IndexItem(0)}, {4, 5}, 2660, 69110, 281980},
+      {{IndexItem(-1), rg(Expr(1), Expr(3), none)}, {2, 5}, 2805, 46395, 576980},
+      {{rg(none, none, Expr(-1)), el, IndexItem(2)}, {3, 4}, 1736, 57242, 437980},
+      {{na, IndexItem(1), el, na}, {1, 4, 5, 1}, 6860, 52710, 681980},
+      {{el}, {3, 4, 5}, 71980, -1830, 1901980},
+      {{IndexItem(i1)}, {2, 4, 5}, 17520, 17440, 1291980},
+      {{all, IndexItem(i1)}, {3, 2, 5}, 16240, 39650, 911980},
+      {{IndexItem(i1), IndexItem(i2)}, {2, 5}, 1405, 58820, 401980},
+      {{IndexItem(i1), all, IndexItem(i2)}, {2, 4}, 834, 61304, 319980},
+      {{all, IndexItem(i1), IndexItem(i2)}, {3, 2}, 727, 65433, 242980},
+      {{IndexItem(0), all, IndexItem(i1)}, {2, 4}, 340, 71000, 147980},
+      {{all, IndexItem(0), IndexItem(i1)}, {3, 2}, 598, 67470, 203980},
+      {{IndexItem(i22)}, {2, 2, 4, 5}, 142440, -1830, 2911980},
+      {{all, IndexItem(i22), rg(Expr(1), none, none)}, {3, 2, 2, 4}, 46780, 11492, 1559980},
+      {{IndexItem(col), IndexItem(row)}, {2, 2, 5}, 9010, 41660, 731980},
+      {{all, IndexItem(col), IndexItem(row)}, {3, 2, 2}, 2812, 59060, 407980},
+      {{el, IndexItem(i1)}, {3, 4, 2}, 11398, 43920, 779980},
+      {{all, IndexItem(i1), el, IndexItem(i2)}, {2, 3}, 626, 65433, 242980},
+      {{IndexItem(m1)}, {2, 4, 5}, 33520, 17440, 1291980},
+      {{IndexItem(m2)}, {4, 5}, 7060, 53310, 581980},
+      {{all, IndexItem(m45)}, {3, 5}, 4600, 54000, 521980},
+      {{IndexItem(m1), all, IndexItem(i1)}, {2, 4}, 1380, 61880, 307980},
+      {{IndexItem(m1), IndexItem(0)}, {2, 5}, 1730, 62670, 301980},
+      {{all, na, IndexItem(i1)}, {3, 1, 2, 5}, 16240, 39650, 911980},
+      {{IndexItem(i1), na, IndexItem(i2)}, {2, 1, 5}, 1405, 58820, 401980},
+      {{rg(Expr(0), Expr(2), none), IndexItem(i1), rg(none, none, Expr(2))},
+       {2, 2, 3},
+       1612,
+       66560,
+       287980},
+      {{na, IndexItem(i1), rg(Expr(1), none, none), IndexItem(0)}, {2, 1, 3}, 470, 63714, 257980},
   };
   for (std::size_t k = 0; k < std::size(cases); ++k) {
     SCOPED_TRACE(k);
@@ -417,7 +428,8 @@ TEST(OpIndex, Errors) {
   Expr y = subtensor(x, {IndexItem(i)});
   Error e = error_of([&] { run(y, {{x, counted({3, 2})}, {i, ints({0, 3})}}); });
   EXPECT_EQ(e.fault(), Fault::Index);
-  EXPECT_NE(e.message().find("index 3 is outside an axis of size 3"), std::string::npos) << e.what();
+  EXPECT_NE(e.message().find("index 3 is outside an axis of size 3"), std::string::npos)
+      << e.what();
   Expr masked = subtensor(x, {IndexItem(m)});
   EXPECT_EQ(error_of([&] {
               run(masked, {{x, counted({3, 2})}, {m, Array::zeros(DType::Bool, {4})}});
@@ -461,9 +473,12 @@ Doubles by_body(const OpDef& op, const Attrs& attrs, DType dtype, const Dims& sh
     std::vector<Number> v(b.body.size());
     for (std::size_t j = 0; j < b.body.size(); ++j) {
       const Instr& in = b.body[j];
-      if (in.prim == Prim::Arg) v[j].i = args[static_cast<std::size_t>(in.integer)].second;
-      else if (in.prim == Prim::Index) v[j].i = at[static_cast<std::size_t>(in.integer)];
-      else if (in.prim == Prim::FlatIndex) v[j].i = k;
+      if (in.prim == Prim::Arg)
+        v[j].i = args[static_cast<std::size_t>(in.integer)].second;
+      else if (in.prim == Prim::Index)
+        v[j].i = at[static_cast<std::size_t>(in.integer)];
+      else if (in.prim == Prim::FlatIndex)
+        v[j].i = k;
       else
         v[j] = evaluate(in, b.body[in.prim == Prim::Select ? in.b : in.a].dtype, v[in.a], v[in.b],
                         v[in.c]);
@@ -494,7 +509,8 @@ TEST(OpGenerate, BodiesAgreeWithTheReference) {
   for (DType t : {DType::F16, DType::F32, DType::F64})
     for (const OpDef* op : {&ops::random_uniform, &ops::random_normal}) {
       std::vector<std::pair<DType, std::int64_t>> args{{DType::U64, 123456789}, {DType::I64, 7}};
-      Doubles body = by_body(*op, {}, t, {40}, args), reference = by_reference(*op, {}, t, {40}, args);
+      Doubles body = by_body(*op, {}, t, {40}, args),
+              reference = by_reference(*op, {}, t, {40}, args);
       for (std::size_t k = 0; k < body.size(); ++k)
         EXPECT_NEAR(body[k], reference[k], t == DType::F16 ? 1e-2 : 1e-6);
       if (op == &ops::random_uniform && t != DType::F16) {
@@ -647,6 +663,22 @@ TEST(OpLoop, StatesOutputsAndCaptures) {
   EXPECT_EQ(shape_of(run(r.outputs[0], given)), (Ints{1, 2}));
 }
 
+TEST(OpLoop, DrawsAnewInEveryIteration) {
+  RandomStream s(5);
+  Expr n = lscalar("n");
+  Expr rows = loop(
+                  [&](const Expr&, const std::vector<Expr>&, const std::vector<Expr>&) {
+                    return LoopStep{{}, {s.uniform({4}, 0, 1, DType::F64)}};
+                  },
+                  {}, {}, n)
+                  .outputs[0];
+  Doubles v = values(run(rows, {{n, scalar64(3)}}));
+  std::set<double> unlike(v.begin(), v.end());
+  EXPECT_EQ(unlike.size(), 12u);
+  EXPECT_EQ(v, values(run(rows, {{n, scalar64(3)}})));
+  forget(s);
+}
+
 TEST(OpLoop, Errors) {
   Expr x = dvector("x"), y = dvector("y");
   auto keep = [](const Expr&, const std::vector<Expr>& e, const std::vector<Expr>& s) {
@@ -663,7 +695,9 @@ TEST(OpLoop, Errors) {
         return LoopStep{{}, {e[0] + e[1]}};
       },
       {x, y}, {});
-  EXPECT_EQ(error_of([&] { run(two.outputs[0], {{x, counted({3})}, {y, counted({2})}}); }).fault(),
+  EXPECT_EQ(error_of([&] {
+              run(two.outputs[0], {{x, counted({3})}, {y, counted({2})}});
+            }).fault(),
             Fault::Shape);
 }
 
