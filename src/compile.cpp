@@ -101,7 +101,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, std
   auto fitted = fit(l.program, tasks.sizes, room, smallest);
   if (!fitted)
     throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
-                "use a smaller batch, micro_batches=2, or a larger budget");
+                "use a smaller batch or a larger budget");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);

@@ -137,6 +137,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   for (const Update& u : graph_.updates()) updated.insert(u.input);
   for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i)
     if (SharedVariable* s = graph_.inputs()[i].shared.get()) shared_.push_back({i, s, updated.count(i) != 0});
+  if (options.micro_batches > 1)
+    fail(Fault::Unsupported, "function: micro_batches is not supported", "use a smaller batch");
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
   compile_.threads = options.threads > 0 ? options.threads : available_threads();

@@ -30,7 +30,7 @@ auto visit(DType dtype, std::byte* p, F&& f) {
 
 std::int64_t truncate(double v) {
   // As NumPy on x86: what does not fit becomes the smallest integer.
-  if (!(v > -9.3e18 && v < 9.223372036854775e18)) return INT64_MIN;
+  if (!(v >= -0x1p63 && v < 0x1p63)) return INT64_MIN;
   return static_cast<std::int64_t>(v);
 }
 
@@ -154,7 +154,7 @@ void Array::set_double(std::int64_t k, double value) {
     *reinterpret_cast<double*>(p) = value;
   else if (dtype == DType::Bool)
     *reinterpret_cast<std::uint8_t*>(p) = value != 0;
-  else if (dtype == DType::U64 && value >= 9.223372036854775e18 && value < 1.8446744073709552e19)
+  else if (dtype == DType::U64 && value >= 0x1p63 && value < 0x1p64)
     *reinterpret_cast<std::uint64_t*>(p) = static_cast<std::uint64_t>(value);
   else
     set_int(k, truncate(value));

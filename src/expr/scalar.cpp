@@ -246,10 +246,10 @@ Number cast_number(DType from, DType to, Number a) {
       return {0, one.at_int(0)};
     }
     // As x86: 32 and 64 bits convert directly, narrower ones through int32.
-    double lo = to == DType::I64 || to == DType::U32 ? -9.3e18 : -2147483649.0;
-    double hi = to == DType::I64 || to == DType::U32 ? 9.223372036854775e18 : 2147483648.0;
+    double lo = to == DType::I64 || to == DType::U32 ? -0x1p63 : -0x1p31;
+    double hi = to == DType::I64 || to == DType::U32 ? 0x1p63 : 0x1p31;
     std::int64_t bad = to == DType::I64 || to == DType::U32 ? INT64_MIN : INT32_MIN;
-    std::int64_t v = a.f > lo && a.f < hi ? static_cast<std::int64_t>(a.f) : bad;
+    std::int64_t v = a.f > lo - 1 && a.f >= -0x1p63 && a.f < hi ? static_cast<std::int64_t>(a.f) : bad;
     return {0, wrap(v, to)};
   }
   if (is_float(to)) {

@@ -1,0 +1,41 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "kernel/kernel_spec.h"
+
+namespace snug {
+
+/// The type of a value in a register: "float" also for float16 and bfloat16.
+std::string opencl_type(DType t);
+std::string opencl_literal(DType t, Number value);
+
+/// Instructions as C expressions over variables v0, v1, ... Nothing here traps or is undefined.
+class OpenClExpr {
+ public:
+  explicit OpenClExpr(const KernelSpec& spec) : spec_(spec) {}
+  /// Any instruction but Index, FlatIndex, Load, Store and Reduce.
+  std::string expr(const Instr& in);
+  /// An arithmetic instruction on variables of one dtype.
+  std::string arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
+                         const std::string& c);
+  /// Name of a function of the prelude, which is from now on emitted.
+  std::string helper(const std::string& name, DType t = DType::F32);
+  /// The functions asked for, and pragmas.
+  std::string prelude() const;
+
+ private:
+  std::string float_arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
+                               const std::string& c);
+  std::string int_arithmetic(Prim p, DType t, const std::string& a, const std::string& b);
+  std::string bool_arithmetic(Prim p, const std::string& a, const std::string& b);
+  std::string shift(const Instr& in, const std::string& a, const std::string& b) const;
+  std::string cast(DType from, DType to, const std::string& a);
+  std::string function(Prim p, DType t, const std::string& a, const std::string& b);
+
+  const KernelSpec& spec_;
+  std::map<std::string, std::string> helpers_;  // text by name
+  bool doubles_ = false;
+};
+
+}  // namespace snug
