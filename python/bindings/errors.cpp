@@ -3,11 +3,12 @@
 namespace snug::python {
 namespace {
 
-PyObject* missing_input = nullptr;
-PyObject* unused_input = nullptr;
-PyObject* disconnected_input = nullptr;
-PyObject* internal = nullptr;
-PyObject* linalg = nullptr;
+// The classes of snug/_errors.py, and NumPy's.
+PyObject* missing_input = PyExc_Exception;
+PyObject* unused_input = PyExc_Exception;
+PyObject* disconnected_input = PyExc_ValueError;
+PyObject* internal = PyExc_RuntimeError;
+PyObject* linalg = PyExc_ValueError;
 
 PyObject* class_of(Fault fault) {
   switch (fault) {
@@ -34,25 +35,18 @@ void set_error(const Error& e) {
   PyErr_SetString(class_of(e.fault()), e.what());
 }
 
-PyObject* make_class(nb::module_& m, const char* name, PyObject* base, const char* doc) {
-  std::string full = std::string("snug.") + name;
-  PyObject* c = PyErr_NewExceptionWithDoc(full.c_str(), doc, base, nullptr);
-  if (!c) throw nb::python_error();
-  m.attr(name) = nb::borrow(c);
-  return c;
-}
-
 }  // namespace
 
 void init_errors(nb::module_& m) {
-  missing_input = make_class(m, "MissingInputError", PyExc_Exception,
-                             "An expression needs an input that the function does not have.");
-  unused_input = make_class(m, "UnusedInputError", PyExc_Exception,
-                            "A function has an input that no output or update needs.");
-  disconnected_input = make_class(m, "DisconnectedInputError", PyExc_ValueError,
-                                  "A gradient by a variable that the cost does not depend on.");
-  internal = make_class(m, "InternalError", PyExc_RuntimeError,
-                        "A fault of snug itself; please report it.");
+  m.def(
+      "_set_error_classes",
+      [](nb::object missing, nb::object unused, nb::object disconnected, nb::object fault) {
+        missing_input = missing.release().ptr();
+        unused_input = unused.release().ptr();
+        disconnected_input = disconnected.release().ptr();
+        internal = fault.release().ptr();
+      },
+      "The classes that errors become.");
   linalg = nb::object(nb::module_::import_("numpy.linalg").attr("LinAlgError")).release().ptr();
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {

@@ -15,16 +15,18 @@ from snug import _core, gradient, printing, tensor
 from snug._config import config
 from snug._core import (
     Apply,
-    DisconnectedInputError,
     Function,
-    InternalError,
     MemoryReport,
-    MissingInputError,
     Op,
     Recipe,
     SharedVariable,
-    UnusedInputError,
     Variable,
+)
+from snug._errors import (
+    DisconnectedInputError,
+    InternalError,
+    MissingInputError,
+    UnusedInputError,
 )
 from snug._function import In, Out, function
 from snug._shared import shared

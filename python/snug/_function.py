@@ -8,6 +8,7 @@ from typing import Any
 
 from snug import _core
 from snug._config import config
+from snug._errors import UnusedInputError
 
 _MODES = {
     "FAST_RUN": "fast",
@@ -218,7 +219,7 @@ def function(
     }
     try:
         return _core.compile(entries, results, result, options)
-    except _core.UnusedInputError as error:
+    except UnusedInputError as error:
         if unused != "warn":
             raise
         warnings.warn(str(error), stacklevel=2)

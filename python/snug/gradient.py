@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snug import _core
+from snug._errors import DisconnectedInputError
 
 
 def grad(
@@ -49,7 +50,7 @@ def grad(
     arguments = (cost, targets, list(constants), known)
     try:
         found = _core.gradients(*arguments, disconnected_inputs != "ignore", zero)
-    except _core.DisconnectedInputError as error:
+    except DisconnectedInputError as error:
         if disconnected_inputs == "raise":
             raise
         warnings.warn(str(error), stacklevel=2)

@@ -48,8 +48,16 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at, const std::v
   const Task& task = p.tasks[step.task];
   auto buffer_of = [&](Value root) -> std::byte* {
     auto it = std::find(task.reads.begin(), task.reads.end(), root);
-    if (it == task.reads.end()) return nullptr;
-    return state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]];
+    if (it != task.reads.end())
+      return state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]];
+    // The first half of a blocked reduction stands for both: the second may read other buffers.
+    const auto& buffers = executable_.planned->schedule.buffers;
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      bool leaf = root.node < g.nodes().size() && has(*g.node(root).op, kLeaf);
+      bool alive = buffers[b].first < at && buffers[b].last >= at;
+      if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive)) return state.buffers[b];
+    }
+    return nullptr;
   };
   Tensors known;
   auto leaf_value = [&](Value v) -> bool {  // read from memory, from sizes, or a constant

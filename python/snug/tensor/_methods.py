@@ -110,8 +110,6 @@ class _Methods:
     def dot(self, other):
         return T.dot(self, other)
 
-    __dot__ = dot
-
     def clip(self, a_min, a_max):
         return T.clip(self, a_min, a_max)
 
@@ -157,8 +155,16 @@ class _Methods:
         return cache[inputs](*(given[x] for x in inputs))
 
 
-for _name, _value in list(vars(_Methods).items()):
-    if _name not in ("__module__", "__dict__", "__weakref__", "__doc__", "__qualname__"):
-        if callable(_value) and not _value.__doc__:
-            _value.__doc__ = getattr(getattr(T, _name, None), "__doc__", None)
-        setattr(_core.Variable, _name, _value)
+def _attach(name: str, member: Any) -> None:
+    """Makes a member of _Methods one of Variable."""
+    for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
+        if function is not None:
+            function.__module__, function.__qualname__ = _core.__name__, f"Variable.{name}"
+    if not isinstance(member, property) and not member.__doc__:
+        member.__doc__ = getattr(getattr(T, name, None), "__doc__", None)
+    setattr(_core.Variable, name, member)
+
+
+for _name, _member in list(vars(_Methods).items()):
+    if not _name.startswith("_"):
+        _attach(_name, _member)
