@@ -57,7 +57,8 @@ std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
 
 }  // namespace
 
-std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options, CompileTrace& trace) {
+std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
+                               CompileTrace& trace) {
   Stopwatch watch;
   trace.captured = print(captured);
   Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
@@ -75,8 +76,9 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   return out;
 }
 
-std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, std::vector<bool> same_shape,
-                                        std::uint64_t fixed_bytes, const CompileOptions& options,
+std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
+                                        std::vector<bool> same_shape, std::uint64_t fixed_bytes,
+                                        const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier) {
   PreparedTasks tasks = prepare_tasks(l, bounds, same_shape);
   tasks.sizes.sizes = bounds.high;
@@ -88,7 +90,9 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, std
     for (const Step& s : planned->schedule.steps)
       if (!s.commit_copy)
         fits &= tasks.sizes.workspace[s.task] <=
-                (s.workspace < 0 ? 0 : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
+                (s.workspace < 0
+                     ? 0
+                     : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
     if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
   }
   std::uint64_t smallest = 0, room = 0;

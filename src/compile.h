@@ -13,12 +13,12 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes = {};
   bool strict_math = false;
   int threads = 1;
-  std::uint64_t budget = 0;        // bytes for arena, shared variables, outputs and constants; 0: none
+  std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
 };
 
 /// What each stage made, for `explain`.
 struct CompileTrace {
-  std::string captured;            // the graph before rewriting
+  std::string captured;  // the graph before rewriting
   RewriteTrace rewrite;
   PlaceTrace place;
   std::string placed, tasks;
@@ -28,7 +28,8 @@ struct CompileTrace {
 };
 
 /// Graph -> Program and machine code: once per function.
-std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options, CompileTrace& trace);
+std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
+                               CompileTrace& trace);
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
 /// is used again. `fixed_bytes`: what the budget covers besides the arena.

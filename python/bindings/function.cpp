@@ -138,7 +138,7 @@ std::size_t index_of_keyword(State& s, PyObject* key) {
   std::string names;
   int count = 0;
   for (std::size_t i = 0; i < s.inputs.size(); ++i)
-    if (!values[i]) {
+    if (!values[i] && !s.inputs[i].value) {
       names += names.empty() ? "" : ", ";
       names += s.inputs[i].name ? PyUnicode_AsUTF8(s.inputs[i].name) : fmt::format("number {}", i);
       ++count;
@@ -313,7 +313,7 @@ PyObject* call_checked(State& s, PyObject* const* args, std::size_t nargs, PyObj
   for (std::size_t i = 0; i < n; ++i) {
     const InputSpec& spec = s.inputs[i];
     PyObject* value = values[i];
-    if (!value || (value == Py_None && spec.value)) value = spec.value;
+    if (!value) value = spec.value;
     if (!value) fail_missing(s, values.span());
     if (!fits(value, spec)) {
       held.push_back(filter(value, spec.type, spec.strict, spec.downcast, name_of_input(s, i)));

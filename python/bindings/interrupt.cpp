@@ -10,12 +10,16 @@ volatile std::sig_atomic_t running = 0;  // a call of the main thread wants to k
 struct sigaction next_handler;           // Python's own, which we call after ours
 
 void on_interrupt(int number, siginfo_t* info, void* context) {
+  static volatile std::sig_atomic_t inside = 0;
+  if (inside) return;  // somebody's handler calls us back
+  inside = 1;
   if (running) request_interrupt();
   if (next_handler.sa_flags & SA_SIGINFO) {
     if (next_handler.sa_sigaction) next_handler.sa_sigaction(number, info, context);
   } else if (next_handler.sa_handler != SIG_DFL && next_handler.sa_handler != SIG_IGN) {
     next_handler.sa_handler(number);
   }
+  inside = 0;
 }
 
 /// Puts our handler in front of the one of the interpreter. Leaves SIG_DFL and SIG_IGN alone.

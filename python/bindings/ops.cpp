@@ -112,31 +112,33 @@ void bind_elementwise(nb::module_& m) {
   SNUG_ONE(abs)
   SNUG_ONE(sign)
   SNUG_ONE(sqr)
-  SNUG_ONE(sqrt) SNUG_ONE(exp) SNUG_ONE(expm1) SNUG_ONE(exp2) SNUG_ONE(log) SNUG_ONE(log1p)
-      SNUG_ONE(log2) SNUG_ONE(log10) SNUG_ONE(tanh) SNUG_ONE(sigmoid) SNUG_ONE(softplus) SNUG_ONE(
-          erf) SNUG_ONE(erfc) SNUG_ONE(sin) SNUG_ONE(cos) SNUG_ONE(tan) SNUG_ONE(asin)
-          SNUG_ONE(acos) SNUG_ONE(atan) SNUG_ONE(sinh) SNUG_ONE(cosh) SNUG_ONE(asinh) SNUG_ONE(
-              acosh) SNUG_ONE(atanh) SNUG_ONE(floor) SNUG_ONE(ceil) SNUG_ONE(trunc) SNUG_ONE(round)
-              SNUG_ONE(isnan) SNUG_ONE(isinf) SNUG_ONE(invert) SNUG_ONE(stop_gradient) SNUG_ONE(
-                  identity) SNUG_ONE(shape) SNUG_ONE(softmax) SNUG_ONE(log_softmax) SNUG_ONE(relu)
+  SNUG_ONE(sqrt)
+  SNUG_ONE(exp) SNUG_ONE(expm1) SNUG_ONE(exp2) SNUG_ONE(log) SNUG_ONE(log1p) SNUG_ONE(log2)
+      SNUG_ONE(log10) SNUG_ONE(tanh) SNUG_ONE(sigmoid) SNUG_ONE(softplus) SNUG_ONE(erf) SNUG_ONE(
+          erfc) SNUG_ONE(sin) SNUG_ONE(cos) SNUG_ONE(tan) SNUG_ONE(asin) SNUG_ONE(acos)
+          SNUG_ONE(atan) SNUG_ONE(sinh) SNUG_ONE(cosh) SNUG_ONE(asinh) SNUG_ONE(acosh) SNUG_ONE(
+              atanh) SNUG_ONE(floor) SNUG_ONE(ceil) SNUG_ONE(trunc) SNUG_ONE(round) SNUG_ONE(isnan)
+              SNUG_ONE(isinf) SNUG_ONE(invert) SNUG_ONE(stop_gradient) SNUG_ONE(identity)
+                  SNUG_ONE(shape) SNUG_ONE(softmax) SNUG_ONE(log_softmax) SNUG_ONE(relu)
 #undef SNUG_ONE
 #define SNUG_TWO(name) binary(m, #name, static_cast<Expr (*)(const Arg&, const Arg&)>(snug::name));
-                  SNUG_TWO(add) SNUG_TWO(sub) SNUG_TWO(mul) SNUG_TWO(div) SNUG_TWO(floor_div)
-                      SNUG_TWO(mod) SNUG_TWO(pow) SNUG_TWO(minimum) SNUG_TWO(maximum)
-                          SNUG_TWO(atan2) SNUG_TWO(lt) SNUG_TWO(le) SNUG_TWO(gt) SNUG_TWO(ge)
-                              SNUG_TWO(eq) SNUG_TWO(ne) SNUG_TWO(bit_and) SNUG_TWO(bit_or)
-                                  SNUG_TWO(bit_xor) SNUG_TWO(shl) SNUG_TWO(shr) SNUG_TWO(dot)
-                                      SNUG_TWO(batched_dot) SNUG_TWO(categorical_crossentropy)
-                                          SNUG_TWO(binary_crossentropy)
+                      SNUG_TWO(add) SNUG_TWO(sub) SNUG_TWO(mul) SNUG_TWO(div) SNUG_TWO(floor_div)
+                          SNUG_TWO(mod) SNUG_TWO(pow) SNUG_TWO(minimum) SNUG_TWO(maximum)
+                              SNUG_TWO(atan2) SNUG_TWO(lt) SNUG_TWO(le) SNUG_TWO(gt) SNUG_TWO(ge)
+                                  SNUG_TWO(eq) SNUG_TWO(ne) SNUG_TWO(bit_and) SNUG_TWO(bit_or)
+                                      SNUG_TWO(bit_xor) SNUG_TWO(shl) SNUG_TWO(shr) SNUG_TWO(dot)
+                                          SNUG_TWO(batched_dot) SNUG_TWO(categorical_crossentropy)
+                                              SNUG_TWO(binary_crossentropy)
 #undef SNUG_TWO
-                                              m.def(
-                                                  "cast",
-                                                  [](handle x, handle dtype) {
-                                                    UserLine line;
-                                                    return tensor_of(snug::cast(
-                                                        as_tensor(x, "cast"), as_dtype(dtype)));
-                                                  },
-                                                  arg("x"), arg("dtype"), doc_of("cast").c_str());
+                                                  m.def(
+                                                      "cast",
+                                                      [](handle x, handle dtype) {
+                                                        UserLine line;
+                                                        return tensor_of(snug::cast(
+                                                            as_tensor(x, "cast"), as_dtype(dtype)));
+                                                      },
+                                                      arg("x"), arg("dtype"),
+                                                      doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {

@@ -41,7 +41,8 @@ RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) c
   return RefTensor::from(a);
 }
 
-void StepChecker::evaluate(const RunState& state, std::uint32_t at, const std::vector<Value>& wanted) {
+void StepChecker::evaluate(const RunState& state, std::uint32_t at,
+                           const std::vector<Value>& wanted) {
   const Program& p = executable_.lowered->program;
   const Graph& g = p.graph;
   const Step& step = executable_.planned->schedule.steps[at];
@@ -55,7 +56,8 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at, const std::v
     for (std::size_t b = 0; b < buffers.size(); ++b) {
       bool leaf = root.node < g.nodes().size() && has(*g.node(root).op, kLeaf);
       bool alive = buffers[b].first < at && buffers[b].last >= at;
-      if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive)) return state.buffers[b];
+      if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive))
+        return state.buffers[b];
     }
     return nullptr;
   };
@@ -75,7 +77,8 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at, const std::v
       Dims shape;
       for (SizeId d : g.type(v).dims) shape.push_back(state.sizes[d]);
       RefTensor t = RefTensor::zeros(g.type(v).dtype, shape);
-      for (std::size_t k = 0; k < e.size(); ++k) t.set(static_cast<std::int64_t>(k), {0, state.sizes[e[k]]});
+      for (std::size_t k = 0; k < e.size(); ++k)
+        t.set(static_cast<std::int64_t>(k), {0, state.sizes[e[k]]});
       known[v] = std::move(t);
       return true;
     }
@@ -130,15 +133,18 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
   evaluate(state, at, wanted);
 }
 
-void StepChecker::compare(const RunState& state, std::uint32_t at, Value v, std::byte* buffer) const {
+void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
+                          std::byte* buffer) const {
   const Program& p = executable_.lowered->program;
   const RefTensor& want = expected_.at(v);
   RefTensor got = read(state, v, buffer);
   const Task& task = p.tasks[executable_.planned->schedule.steps[at].task];
   auto bad = [&](std::int64_t k, std::string a, std::string b) {
     throw Error(Fault::Internal,
-                fmt::format("step {} ({}): element {} of %{} is {}, the reference has {}", at, task.name, k, v.node, a, b),
-                "this is a fault of Snug, not of your program; please report it with this text", task.origin);
+                fmt::format("step {} ({}): element {} of %{} is {}, the reference has {}", at,
+                            task.name, k, v.node, a, b),
+                "this is a fault of Snug, not of your program; please report it with this text",
+                task.origin);
   };
   if (got.size() != want.size()) bad(0, describe_shape(got.shape), describe_shape(want.shape));
   bool float_inputs = false;
@@ -159,7 +165,8 @@ void StepChecker::compare(const RunState& state, std::uint32_t at, Value v, std:
     }
     double a = got.f[k], b = want.f[k];
     if (std::isnan(a) && std::isnan(b)) continue;
-    if (std::isinf(b) ? a == b : std::fabs(a - b) <= tolerance * (std::fabs(b) + largest) + 1e-30) continue;
+    if (std::isinf(b) ? a == b : std::fabs(a - b) <= tolerance * (std::fabs(b) + largest) + 1e-30)
+      continue;
     bad(k, fmt::format("{}", a), fmt::format("{}", b));
   }
 }
@@ -170,7 +177,8 @@ void StepChecker::poison_dead(const RunState& state, std::uint32_t at) const {
   for (const Buffer& b : s.buffers)
     if (b.in_place_of >= 0) handed[static_cast<std::size_t>(b.in_place_of)] = true;
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b)
-    if (s.buffers[b].where == Where::Arena && s.buffers[b].last == at && !handed[b] && s.buffers[b].bytes)
+    if (s.buffers[b].where == Where::Arena && s.buffers[b].last == at && !handed[b] &&
+        s.buffers[b].bytes)
       std::memset(state.buffers[b], kPoison, s.buffers[b].bytes);
 }
 

@@ -16,7 +16,8 @@ Function::Call Function::prepare(std::span<const ArgView> arguments) const {
   return Call(impl_->prepare(arguments));
 }
 
-void Function::run_into(std::span<const ArgView> arguments, std::span<std::byte* const> outputs) const {
+void Function::run_into(std::span<const ArgView> arguments,
+                        std::span<std::byte* const> outputs) const {
   prepare(arguments).run(outputs);
 }
 
@@ -54,8 +55,12 @@ Function::Call::~Call() {
   keep->release(c);
 }
 std::size_t Function::Call::output_count() const { return context(state_).output_shapes.size(); }
-DType Function::Call::output_dtype(std::size_t i) const { return context(state_).function->output_types[i].dtype; }
-const Dims& Function::Call::output_shape(std::size_t i) const { return context(state_).output_shapes[i]; }
+DType Function::Call::output_dtype(std::size_t i) const {
+  return context(state_).function->output_types[i].dtype;
+}
+const Dims& Function::Call::output_shape(std::size_t i) const {
+  return context(state_).output_shapes[i];
+}
 void Function::Call::run(std::span<std::byte* const> outputs) {
   context(state_).function->run(context(state_), outputs);
 }
@@ -72,7 +77,8 @@ const std::string& Function::name() const { return impl_->name; }
 
 std::string MemoryReport::describe() const {
   auto row = [](const char* what, std::int64_t bytes, std::string remark = {}) {
-    return fmt::format("  {:<14} {:>12}{}\n", what, describe_bytes(static_cast<std::uint64_t>(bytes)),
+    return fmt::format("  {:<14} {:>12}{}\n", what,
+                       describe_bytes(static_cast<std::uint64_t>(bytes)),
                        remark.empty() ? "" : "   " + remark);
   };
   std::string text;
@@ -80,11 +86,13 @@ std::string MemoryReport::describe() const {
   text += row("outputs", outputs);
   text += row("parameters", parameters);
   if (constants) text += row("constants", constants);
-  text += row("arena", arena, fmt::format("at its peak {} of temporaries, {} of workspace",
-                                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
-                                          describe_bytes(static_cast<std::uint64_t>(workspace))));
+  text += row("arena", arena,
+              fmt::format("at its peak {} of temporaries, {} of workspace",
+                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
+                          describe_bytes(static_cast<std::uint64_t>(workspace))));
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
-  for (const std::string& r : recomputed) text += fmt::format("  runs again to save memory: {}\n", r);
+  for (const std::string& r : recomputed)
+    text += fmt::format("  runs again to save memory: {}\n", r);
   if (!note.empty()) text += "  " + note + "\n";
   return text;
 }

@@ -14,7 +14,7 @@ namespace snug {
 
 enum class Mode : std::uint8_t {
   Fast,
-  Check,      // each step is compared with the reference on the same inputs; freed memory is poisoned
+  Check,  // each step is compared with the reference on the same inputs; freed memory is poisoned
   Reference,  // the interpreter alone
 };
 enum class OnUnusedInput : std::uint8_t { Raise, Warn, Ignore };
@@ -24,14 +24,14 @@ struct FunctionOptions {
   std::vector<std::pair<Expr, Expr>> givens = {};   // (expression, what stands for it)
   std::vector<std::pair<Expr, Dims>> shapes = {};   // hints: sizes of inputs, -1 = not known
   std::string name = {};
-  std::string memory = {};           // budget: "", "512MiB", "4GB", "100000" (bytes)
-  std::int64_t micro_batches = 0;    // > 1: run the batch in that many slices
+  std::string memory = {};         // budget: "", "512MiB", "4GB", "100000" (bytes)
+  std::int64_t micro_batches = 0;  // > 1: run the batch in that many slices
   Mode mode = Mode::Fast;
   bool no_default_updates = false;
   bool strict_math = false;
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
-  int threads = 0;                   // 0: all cores
-  int contexts = 1;                  // calls that may run at the same time
+  int threads = 0;                                // 0: all cores
+  int contexts = 1;                               // calls that may run at the same time
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };
 
@@ -46,13 +46,13 @@ struct ArgView {
 struct MemoryReport {
   // bytes by class
   std::int64_t inputs = 0, outputs = 0, parameters = 0, constants = 0;
-  std::int64_t arena = 0;         // planned height: temporaries, workspace, copies
+  std::int64_t arena = 0;                       // planned height: temporaries, workspace, copies
   std::int64_t temporaries = 0, workspace = 0;  // at the peak
-  std::int64_t peak = 0;          // arena + parameters + outputs + constants
-  std::string peak_step;          // "step 12 of 30: dot (train.py:41)"
-  std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
-  std::string note;               // "not known before running: ..." or ""
-  std::string describe() const;   // an aligned table
+  std::int64_t peak = 0;                        // arena + parameters + outputs + constants
+  std::string peak_step;                        // "step 12 of 30: dot (train.py:41)"
+  std::vector<std::string> recomputed;          // tasks that run twice to fit the budget
+  std::string note;                             // "not known before running: ..." or ""
+  std::string describe() const;                 // an aligned table
 };
 
 class FunctionImpl;
@@ -117,8 +117,8 @@ class Function {
   std::shared_ptr<FunctionImpl> impl_;
 };
 
-/// Compiles. Errors: an input that is no variable, used twice, missing or unused; a cyclic given; an
-/// update of something that is not shared, twice, or of another type.
+/// Compiles. Errors: an input that is no variable, used twice, missing or unused; a cyclic given;
+/// an update of something that is not shared, twice, or of another type.
 Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                   const FunctionOptions& options = {});
 inline Function function(const std::vector<Expr>& inputs, const Expr& output,

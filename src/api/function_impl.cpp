@@ -65,12 +65,21 @@ std::uint64_t parse_bytes(const std::string& text) {
   }
   std::string unit = text.substr(used);
   unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
-  constexpr std::pair<const char*, double> kUnits[] = {
-      {"", 1}, {"B", 1}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.},
-      {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}};
+  constexpr std::pair<const char*, double> kUnits[] = {{"", 1},
+                                                       {"B", 1},
+                                                       {"KiB", 1024.},
+                                                       {"MiB", 1048576.},
+                                                       {"GiB", 1073741824.},
+                                                       {"TiB", 1099511627776.},
+                                                       {"kB", 1e3},
+                                                       {"KB", 1e3},
+                                                       {"MB", 1e6},
+                                                       {"GB", 1e9},
+                                                       {"TB", 1e12}};
   for (auto [name, factor] : kUnits)
     if (used > 0 && unit == name && number > 0) return static_cast<std::uint64_t>(number * factor);
-  fail(Fault::Value, fmt::format("memory: '{}' is no amount of memory", text), "for example \"512MiB\" or \"4GB\"");
+  fail(Fault::Value, fmt::format("memory: '{}' is no amount of memory", text),
+       "for example \"512MiB\" or \"4GB\"");
 }
 
 std::string describe_bytes(std::uint64_t bytes) {
@@ -90,8 +99,9 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]) fail(Fault::Type, fmt::format("function: input {} is an empty expression", i));
     if (as_shared(inputs[i]) || constant_value(inputs[i]))
-      fail(Fault::Type, fmt::format("function: input {} ({}) is a {}, not a variable", i, label(inputs[i]),
-                                    as_shared(inputs[i]) ? "shared variable" : "constant"),
+      fail(Fault::Type,
+           fmt::format("function: input {} ({}) is a {}, not a variable", i, label(inputs[i]),
+                       as_shared(inputs[i]) ? "shared variable" : "constant"),
            "shared variables are inputs by themselves; use givens or updates to change them");
     if (!seen.insert(inputs[i].get()).second)
       fail(Fault::Value, fmt::format("function: {} is given twice as an input", label(inputs[i])));
@@ -99,7 +109,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
     input_names.push_back(inputs[i].name());
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i]) fail(Fault::Type, fmt::format("function: output {} is an empty expression", i));
+    if (!outputs[i])
+      fail(Fault::Type, fmt::format("function: output {} is an empty expression", i));
     output_types.push_back(outputs[i].type());
   }
   argument_count_ = inputs.size();
@@ -116,27 +127,33 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
     first.mode = options.mode;
     first.threads = options.threads;
     stage_ = std::make_shared<FunctionImpl>(inputs, captured.stages, first);
-    for (const Expr& e : captured.stages) stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
+    for (const Expr& e : captured.stages)
+      stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
     std::vector<Expr> all = inputs;
     all.insert(all.end(), captured.stages.begin(), captured.stages.end());
-    captured = capture({all, outputs, options.updates, options.givens, !options.no_default_updates});
+    captured =
+        capture({all, outputs, options.updates, options.givens, !options.no_default_updates});
     argument_count_ = all.size();
     for (const Expr& e : captured.stages)
-      throw Error(Fault::Unsupported, fmt::format("function: the size given by {} cannot be known before the rest runs",
-                                                  label(e)), {}, e->origin);
+      throw Error(Fault::Unsupported,
+                  fmt::format("function: the size given by {} cannot be known before the rest runs",
+                              label(e)),
+                  {}, e->origin);
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (used[i] || options.on_unused_input == OnUnusedInput::Ignore) continue;
     std::string text = fmt::format("function: input {} ({}) is not used", i, label(inputs[i]));
     if (options.on_unused_input == OnUnusedInput::Raise)
-      throw Error(Fault::Unused, text, "leave it out, or pass on_unused_input='ignore'", inputs[i]->origin);
+      throw Error(Fault::Unused, text, "leave it out, or pass on_unused_input='ignore'",
+                  inputs[i]->origin);
     spdlog::warn("{}", text);
   }
   graph_ = std::move(captured.graph);
   std::unordered_set<std::uint32_t> updated;
   for (const Update& u : graph_.updates()) updated.insert(u.input);
   for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i)
-    if (SharedVariable* s = graph_.inputs()[i].shared.get()) shared_.push_back({i, s, updated.count(i) != 0});
+    if (SharedVariable* s = graph_.inputs()[i].shared.get())
+      shared_.push_back({i, s, updated.count(i) != 0});
   if (options.micro_batches > 1)
     fail(Fault::Unsupported, "function: micro_batches is not supported", "use a smaller batch");
   compile_.disabled_passes = options.disabled_passes;
@@ -151,7 +168,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
     std::lock_guard lock(compile_mutex_);
     program_for(shapes);
   }
-  for (int i = 0; i < std::max(1, options.contexts); ++i) contexts_.push_back(std::make_unique<CallContext>());
+  for (int i = 0; i < std::max(1, options.contexts); ++i)
+    contexts_.push_back(std::make_unique<CallContext>());
   // With hints for all inputs the plan is made, and the budget checked, right away.
   if (!options.shapes.empty()) {
     std::vector<Dims> hints;
@@ -162,8 +180,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
       Dims hint = it != options.shapes.end() ? it->second : in.type().shape;
       for (std::int64_t d : hint) complete &= d >= 0;
       if (static_cast<int>(hint.size()) != in.ndim())
-        fail(Fault::Shape, fmt::format("shapes: {} has {} dimensions, the hint {} has {}", label(in), in.ndim(),
-                                       describe_shape(hint), hint.size()));
+        fail(Fault::Shape, fmt::format("shapes: {} has {} dimensions, the hint {} has {}",
+                                       label(in), in.ndim(), describe_shape(hint), hint.size()));
       hints.push_back(hint);
     }
     if (complete && options_.mode != Mode::Reference) memory(hints);
@@ -202,7 +220,8 @@ void FunctionImpl::lock(CallContext& c) {
 
 void FunctionImpl::unlock(CallContext& c) noexcept {
   for (std::size_t i = c.locked; i-- > 0;)
-    shared_[i].written ? shared_[i].variable->mutex.unlock() : shared_[i].variable->mutex.unlock_shared();
+    shared_[i].written ? shared_[i].variable->mutex.unlock()
+                       : shared_[i].variable->mutex.unlock_shared();
   c.locked = 0;
 }
 
@@ -211,8 +230,9 @@ void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
   std::string who = input_names[i].empty() ? fmt::format("argument {}", i)
                                            : fmt::format("argument {} ({})", i, input_names[i]);
   if (a.dtype != t.dtype)
-    throw Error(Fault::Type, fmt::format("{}: {} is {}, the function takes {}", name.empty() ? "call" : name, who,
-                                         name_of(a.dtype), name_of(t.dtype)),
+    throw Error(Fault::Type,
+                fmt::format("{}: {} is {}, the function takes {}", name.empty() ? "call" : name,
+                            who, name_of(a.dtype), name_of(t.dtype)),
                 fmt::format("convert it: x.astype('{}')", name_of(t.dtype)));
   if (static_cast<int>(a.shape.size()) != t.ndim())
     throw Error(Fault::Type, fmt::format("{}: {} has {} dimensions {}, the function takes {}",
@@ -226,14 +246,16 @@ void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
 
 void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {
   if (arguments.size() != argument_count_)
-    throw Error(Fault::Type, fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
-                                         input_types.size(), arguments.size()));
+    throw Error(Fault::Type,
+                fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
+                            input_types.size(), arguments.size()));
   c.arguments.assign(arguments.begin(), arguments.end());
   c.copies.clear();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i < input_types.size()) check_argument(i, arguments[i]);
     ArgView& a = c.arguments[i];
-    bool copy = !contiguous(a) || reinterpret_cast<std::uintptr_t>(a.data) % static_cast<std::uintptr_t>(size_of(a.dtype));
+    bool copy = !contiguous(a) || reinterpret_cast<std::uintptr_t>(a.data) %
+                                      static_cast<std::uintptr_t>(size_of(a.dtype));
     if (!copy) {
       const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
       for (const Shared& s : shared_) {
@@ -261,9 +283,10 @@ void FunctionImpl::read_symbols(CallContext& c) {
     const Symbol& s = table.symbols()[i];
     c.symbols[i] = 0;
     if (s.kind == Symbol::Kind::Dim) {
-      c.symbols[i] = s.input < argument_count_
-                         ? c.arguments[s.input].shape[s.index]
-                         : shared_[s.input - argument_count_].variable->value_if_materialised()->shape[s.index];
+      c.symbols[i] = s.input < argument_count_ ? c.arguments[s.input].shape[s.index]
+                                               : shared_[s.input - argument_count_]
+                                                     .variable->value_if_materialised()
+                                                     ->shape[s.index];
     } else if (s.kind == Symbol::Kind::Element) {
       if (s.input < argument_count_) {
         c.symbols[i] = read_integer(c.arguments[s.input].data, c.arguments[s.input].dtype);
@@ -295,7 +318,8 @@ std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>
       // A size shared with an argument stays open: the argument may be wrong, and then says so.
       if (assumed_[i][k] < 0 || table.node(d).op != SizeOp::Symbol) continue;
       const Symbol& s = table.symbol_of(d);
-      if (s.kind == Symbol::Kind::Dim && s.input == shared_[i].input) known[d] = table.constant(assumed_[i][k]);
+      if (s.kind == Symbol::Kind::Dim && s.input == shared_[i].input)
+        known[d] = table.constant(assumed_[i][k]);
     }
   }
   auto before = CpuJit::instance().counters();
@@ -327,9 +351,9 @@ std::uint64_t FunctionImpl::fixed_bytes(const Graph& g, std::span<const std::int
   return total;
 }
 
-std::shared_ptr<const Executable> FunctionImpl::executable_for(const std::shared_ptr<const Lowered>& l,
-                                                               std::span<const std::int64_t> symbols,
-                                                               std::span<const std::int64_t> sizes) {
+std::shared_ptr<const Executable> FunctionImpl::executable_for(
+    const std::shared_ptr<const Lowered>& l, std::span<const std::int64_t> symbols,
+    std::span<const std::int64_t> sizes) {
   auto matches = [&](const Executable& e) {
     for (std::size_t i = 0; i < l->key.size(); ++i)
       if (e.key[i] != sizes[l->key[i]]) return false;
@@ -347,11 +371,13 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(const std::shared
     const Type &a = g.type(g.inputs()[u.input].value), &b = g.type(u.value);
     bool same = true;
     for (std::size_t k = 0; k < a.dims.size(); ++k)
-      same &= bounds.high[a.dims[k]] == bounds.high[b.dims[k]] && bounds.low[b.dims[k]] == bounds.high[b.dims[k]];
+      same &= bounds.high[a.dims[k]] == bounds.high[b.dims[k]] &&
+              bounds.low[b.dims[k]] == bounds.high[b.dims[k]];
     same_shape.push_back(same);
   }
   std::uint64_t fixed = compile_.budget ? fixed_bytes(g, bounds.high) : 0;
-  std::shared_ptr<const Executable> e = instantiate(*l, std::move(bounds), same_shape, fixed, compile_, plans_);
+  std::shared_ptr<const Executable> e =
+      instantiate(*l, std::move(bounds), same_shape, fixed, compile_, plans_);
   if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
     plans_.insert(plans_.begin(), e->planned);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
@@ -370,7 +396,8 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     if (stage_) {
       c.stage_values = Function(stage_).call_views(arguments);
       c.stage_arguments.assign(arguments.begin(), arguments.end());
-      for (const Array& a : c.stage_values) c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
+      for (const Array& a : c.stage_values)
+        c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
       arguments = c.stage_arguments;
     }
     lock(c);
@@ -386,7 +413,8 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       }
       if (!shapes_hold) {
         std::vector<Dims> shapes;
-        for (const Shared& s : shared_) shapes.push_back(s.variable->value_if_materialised()->shape);
+        for (const Shared& s : shared_)
+          shapes.push_back(s.variable->value_if_materialised()->shape);
         program_for(shapes);
       }
       c.lowered = lowered_;
@@ -400,7 +428,8 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     for (std::size_t i = 0; i < g.outputs().size(); ++i) {
       c.output_shapes[i].clear();
       for (SizeId d : g.type(g.outputs()[i]).dims)
-        c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d] : c.sizes[d]);
+        c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
+                                                             : c.sizes[d]);
     }
   } catch (...) {
     release(c);
@@ -427,8 +456,12 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
     switch (buf.where) {
-      case Where::Argument: c.buffers[b] = const_cast<std::byte*>(c.arguments[buf.index].data); break;
-      case Where::Shared: c.buffers[b] = shared_[buf.index - argument_count_].variable->value_locked().data; break;
+      case Where::Argument:
+        c.buffers[b] = const_cast<std::byte*>(c.arguments[buf.index].data);
+        break;
+      case Where::Shared:
+        c.buffers[b] = shared_[buf.index - argument_count_].variable->value_locked().data;
+        break;
       case Where::Output: c.buffers[b] = outputs[buf.index]; break;
       case Where::Fresh: {
         Dims shape;
@@ -520,7 +553,8 @@ void FunctionImpl::release(CallContext& c) noexcept {
   context_free_.notify_one();
 }
 
-std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g, std::span<const Dims> shapes) const {
+std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g,
+                                                    std::span<const Dims> shapes) const {
   std::vector<std::int64_t> symbols(g.sizes().symbols().size(), 0);
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     const Symbol& s = g.sizes().symbols()[i];
@@ -531,13 +565,15 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g, std::span<co
 
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
   if (shapes.size() != input_types.size())
-    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes", input_types.size(), shapes.size()));
+    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
+                                   input_types.size(), shapes.size()));
   std::vector<Dims> all(shapes.begin(), shapes.end()), shared_shapes;
   all.resize(argument_count_);  // values of a first stage are 0-d
   for (std::size_t i = 0; i < input_types.size(); ++i)
     if (static_cast<int>(shapes[i].size()) != input_types[i].ndim())
-      fail(Fault::Shape, fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
-                                     input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
+      fail(Fault::Shape,
+           fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
+                       input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
   for (const Shared& s : shared_) shared_shapes.push_back(s.variable->shape());
   all.insert(all.end(), shared_shapes.begin(), shared_shapes.end());
   std::lock_guard guard(compile_mutex_);
@@ -549,7 +585,9 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
   std::shared_ptr<const Executable> e = executable_for(l, symbols, sizes);
 
   MemoryReport r;
-  auto bytes = [&](Value v) { return static_cast<std::int64_t>(bytes_of(l->program, e->bounds.high, v)); };
+  auto bytes = [&](Value v) {
+    return static_cast<std::int64_t>(bytes_of(l->program, e->bounds.high, v));
+  };
   for (std::size_t i = 0; i < g.inputs().size(); ++i)
     (i < argument_count_ ? r.inputs : r.parameters) += bytes(g.inputs()[i].value);
   for (Value v : g.outputs()) r.outputs += bytes(v);
@@ -567,25 +605,32 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
     const Task* t = s.commit_copy ? nullptr : &l->program.tasks[s.task];
     std::string where = t ? describe(t->origin) : "";
     r.peak_step = fmt::format("step {} of {}: {}{}", at + 1, planned.schedule.steps.size(),
-                              t ? t->name : "copy to shared", where.empty() ? "" : fmt::format(" ({})", where));
+                              t ? t->name : "copy to shared",
+                              where.empty() ? "" : fmt::format(" ({})", where));
   }
   r.recomputed = planned.recomputed;
-  if (stage_) r.note = fmt::format("not known before running: sizes given by {}; planned as 0 here", stage_text_);
+  if (stage_)
+    r.note =
+        fmt::format("not known before running: sizes given by {}; planned as 0 here", stage_text_);
   return r;
 }
 
 std::string FunctionImpl::explain() {
   std::lock_guard guard(compile_mutex_);
-  std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, trace_.captured);
-  text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds, trace_.rewrite.describe());
+  std::string text =
+      fmt::format("function {}\n\n== graph as captured ==\n{}", name, trace_.captured);
+  text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
+                      trace_.rewrite.describe());
   text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds, trace_.placed);
-  for (const std::string& reason : trace_.place.reasons) text += fmt::format("placement: {}\n", reason);
+  for (const std::string& reason : trace_.place.reasons)
+    text += fmt::format("placement: {}\n", reason);
   text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * trace_.fuse_seconds, trace_.tasks);
   text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
                       1e3 * trace_.code_seconds, kernels_compiled_, kernels_from_cache_);
   for (const std::string& k : trace_.kernels) text += k + "\n";
   for (const auto& e : executables_) {
-    text += fmt::format("\n== schedule and plan: arena {} ==\n{}", describe_bytes(e->planned->plan.bytes),
+    text += fmt::format("\n== schedule and plan: arena {} ==\n{}",
+                        describe_bytes(e->planned->plan.bytes),
                         print(lowered_->program, e->planned->schedule));
     break;
   }
@@ -595,14 +640,20 @@ std::string FunctionImpl::explain() {
 
 std::int64_t FunctionImpl::counter(std::string_view which) const {
   const std::pair<std::string_view, std::int64_t> all[] = {
-      {"programs", programs_}, {"plans", plans_made_}, {"instances", instances_}, {"kernels", kernels_},
-      {"calls", calls_}, {"kernels_compiled", kernels_compiled_}, {"kernels_from_cache", kernels_from_cache_}};
+      {"programs", programs_},
+      {"plans", plans_made_},
+      {"instances", instances_},
+      {"kernels", kernels_},
+      {"calls", calls_},
+      {"kernels_compiled", kernels_compiled_},
+      {"kernels_from_cache", kernels_from_cache_}};
   std::vector<std::string> names;
   for (auto [n, value] : all) {
     if (n == which) return value;
     names.emplace_back(n);
   }
-  fail(Fault::Value, fmt::format("no counter '{}'", which), fmt::format("did you mean '{}'?", nearest(which, names)));
+  fail(Fault::Value, fmt::format("no counter '{}'", which),
+       fmt::format("did you mean '{}'?", nearest(which, names)));
 }
 
 }  // namespace snug

@@ -26,12 +26,12 @@ struct CallContext {
   std::vector<std::byte*> buffers, pointers;
   std::vector<ArgDesc> descs;
   std::vector<ArgView> arguments;
-  std::vector<Array> stage_values;     // results of the first stage, if there is one
+  std::vector<Array> stage_values;  // results of the first stage, if there is one
   std::vector<ArgView> stage_arguments;
-  std::vector<Array> copies;           // of strided, misaligned or overlapping arguments
-  std::vector<Array> fresh;            // new storage of shared variables, by graph input
+  std::vector<Array> copies;  // of strided, misaligned or overlapping arguments
+  std::vector<Array> fresh;   // new storage of shared variables, by graph input
   std::vector<Dims> output_shapes;
-  std::size_t locked = 0;              // shared variables locked so far
+  std::size_t locked = 0;  // shared variables locked so far
   bool busy = false;
 };
 
@@ -56,7 +56,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
  private:
   struct Shared {
-    std::uint32_t input;               // graph input
+    std::uint32_t input;  // graph input
     SharedVariable* variable;
     bool written;
   };
@@ -82,7 +82,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
   FunctionOptions options_;
   CompileOptions compile_;
-  Graph graph_;                        // as captured
+  Graph graph_;                          // as captured
   std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for
   std::string stage_text_;
   std::vector<Shared> shared_;
@@ -90,7 +90,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
   std::mutex compile_mutex_;
   std::shared_ptr<const Lowered> lowered_;
-  std::vector<Dims> assumed_;          // per shared variable: sizes the code counts on, -1 = none
+  std::vector<Dims> assumed_;  // per shared variable: sizes the code counts on, -1 = none
   std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
   std::vector<std::shared_ptr<const Planned>> plans_;
   CompileTrace trace_;

@@ -47,7 +47,8 @@ std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
     if (p == MAP_FAILED) p = nullptr;
     s->mapped_ = true;
   } else {
-    p = std::aligned_alloc(64, static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64));
+    p = std::aligned_alloc(
+        64, static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64));
   }
   if (!p || bytes < 0)
     fail(Fault::Memory, fmt::format("cannot allocate {} bytes", bytes),

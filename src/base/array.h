@@ -96,14 +96,24 @@ bool same_bits(const Array& a, const Array& b);
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, bool>) return DType::Bool;
-  else if constexpr (std::is_same_v<T, float>) return DType::F32;
-  else if constexpr (std::is_same_v<T, double>) return DType::F64;
+  if constexpr (std::is_same_v<T, bool>)
+    return DType::Bool;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::F64;
   else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
-    return sizeof(T) == 1 ? DType::I8 : sizeof(T) == 2 ? DType::I16 : sizeof(T) == 4 ? DType::I32 : DType::I64;
+    return sizeof(T) == 1   ? DType::I8
+           : sizeof(T) == 2 ? DType::I16
+           : sizeof(T) == 4 ? DType::I32
+                            : DType::I64;
   else if constexpr (std::is_integral_v<T>)
-    return sizeof(T) == 1 ? DType::U8 : sizeof(T) == 2 ? DType::U16 : sizeof(T) == 4 ? DType::U32 : DType::U64;
-  else static_assert(sizeof(T) == 0, "no dtype for this C++ type");
+    return sizeof(T) == 1   ? DType::U8
+           : sizeof(T) == 2 ? DType::U16
+           : sizeof(T) == 4 ? DType::U32
+                            : DType::U64;
+  else
+    static_assert(sizeof(T) == 0, "no dtype for this C++ type");
 }
 
 template <class T>
@@ -117,7 +127,8 @@ template <class T>
 Array Array::from(const std::vector<T>& values, const Dims& shape) {
   Array a = empty(dtype_of<T>(), shape);
   if (a.size() != static_cast<std::int64_t>(values.size()))
-    fail(Fault::Shape, fmt::format("Array::from: {} values for shape {}", values.size(), describe_shape(shape)));
+    fail(Fault::Shape,
+         fmt::format("Array::from: {} values for shape {}", values.size(), describe_shape(shape)));
   for (std::size_t i = 0; i < values.size(); ++i) a.typed<T>()[i] = values[i];
   return a;
 }

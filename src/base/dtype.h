@@ -6,7 +6,19 @@
 namespace snug {
 
 enum class DType : std::uint8_t {
-  Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64,
+  Bool,
+  I8,
+  I16,
+  I32,
+  I64,
+  U8,
+  U16,
+  U32,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64,
 };
 inline constexpr int kDTypeCount = 13;
 

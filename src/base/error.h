@@ -14,14 +14,14 @@ namespace snug {
 /// What went wrong. All but Internal are the user's to mend; bindings map them to the classes of
 /// their language.
 enum class Fault : std::uint8_t {
-  Type,         // wrong dtype or number of dimensions, wrong kind of object
-  Shape,        // sizes do not fit
-  Value,        // a value out of range, an unknown option
-  Index,        // an index outside its axis
-  Missing,      // an input the function needs and does not have
-  Unused,       // an input the function has and does not need
-  Disconnected, // a gradient that does not depend on the variable
-  Numeric,      // a factorisation failed, an assertion does not hold
+  Type,          // wrong dtype or number of dimensions, wrong kind of object
+  Shape,         // sizes do not fit
+  Value,         // a value out of range, an unknown option
+  Index,         // an index outside its axis
+  Missing,       // an input the function needs and does not have
+  Unused,        // an input the function has and does not need
+  Disconnected,  // a gradient that does not depend on the variable
+  Numeric,       // a factorisation failed, an assertion does not hold
   Unsupported,
   Memory,
   Device,
@@ -57,9 +57,9 @@ class Error : public std::exception {
 /// Our own fault: names the place and asks for a report.
 [[noreturn]] void internal_error(std::string_view where, std::string message);
 
-#define SNUG_CHECK(condition, ...)                                                       \
-  do {                                                                                   \
-    if (!(condition)) ::snug::internal_error(__FILE__, fmt::format(__VA_ARGS__));        \
+#define SNUG_CHECK(condition, ...)                                                \
+  do {                                                                            \
+    if (!(condition)) ::snug::internal_error(__FILE__, fmt::format(__VA_ARGS__)); \
   } while (false)
 
 /// The known name nearest to `name`, or "" if none is near. For "did you mean" hints.

@@ -73,8 +73,7 @@ OriginScope::OriginScope(OriginId id) : outermost_(!active) {
   }
 }
 
-OriginScope::OriginScope(const char* file, int line, const char* function)
-    : outermost_(!active) {
+OriginScope::OriginScope(const char* file, int line, const char* function) : outermost_(!active) {
   if (!outermost_) return;
   if (auto h = hook.load()) {  // a script called: its line says more than ours
     current = h();

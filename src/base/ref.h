@@ -45,8 +45,8 @@ class Ref {
   Ref(const Ref& other) : Ref(other.p_) {}
   Ref(Ref&& other) noexcept : p_(std::exchange(other.p_, nullptr)) {}
   template <class U>
-    requires std::is_convertible_v<U*, T*>
-  Ref(const Ref<U>& other) : Ref(static_cast<T*>(other.get())) {}
+  requires std::is_convertible_v<U*, T*> Ref(const Ref<U>& other)
+      : Ref(static_cast<T*>(other.get())) {}
   Ref& operator=(Ref other) noexcept {
     std::swap(p_, other.p_);
     return *this;

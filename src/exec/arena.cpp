@@ -26,7 +26,8 @@ void Arena::ensure(std::uint64_t bytes) {
   if (bytes <= bytes_) return;
   release();
   std::uint64_t rounded = (bytes + page() - 1) / page() * page();
-  void* p = mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* p =
+      mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
     fail(Fault::Memory, fmt::format("the system refused {} bytes for the arena", rounded),
          "free memory, use smaller batches, or give a budget: function(..., memory=\"...\")");

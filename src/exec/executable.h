@@ -15,10 +15,11 @@ namespace snug {
 /// What `lower` makes of a graph, once per function: a program and its machine code.
 struct Lowered {
   Program program;
-  std::vector<KernelFn> code;          // per kernel
-  std::vector<SizeId> key;             // sizes that decide a plan; equal values, equal plan
-  std::vector<SizeId> runtime;         // sizes to evaluate again when a run-time symbol is known
-  std::vector<std::uint32_t> early_requirements, late_requirements;  // before running, while running
+  std::vector<KernelFn> code;   // per kernel
+  std::vector<SizeId> key;      // sizes that decide a plan; equal values, equal plan
+  std::vector<SizeId> runtime;  // sizes to evaluate again when a run-time symbol is known
+  std::vector<std::uint32_t> early_requirements,
+      late_requirements;  // before running, while running
   std::unordered_map<std::uint32_t, std::shared_ptr<const Lowered>> inner;  // by node of a loop
   int threads = 1;
 };
@@ -52,7 +53,7 @@ struct Planned {
 
 /// A step with everything resolved that does not change between calls.
 struct BoundStep {
-  const Task* task = nullptr;          // null: a commit copy
+  const Task* task = nullptr;  // null: a commit copy
   const Kernel* kernel = nullptr;
   KernelFn code = nullptr;
   std::unique_ptr<PreparedCall> call;
@@ -63,7 +64,7 @@ struct BoundStep {
   std::vector<std::pair<const Type*, const Layout*>> layouts;  // same order; for run-time sizes
   std::uint32_t input_count = 0;
   std::vector<std::vector<SizeId>> size_inputs;
-  std::vector<SizeId> extents;         // run-time symbols this step decides
+  std::vector<SizeId> extents;                             // run-time symbols this step decides
   std::vector<std::pair<SizeId, std::uint32_t>> elements;  // symbol <- element of its result
   std::int32_t workspace = -1;
   bool runtime_sizes = false;
@@ -75,10 +76,10 @@ struct BoundStep {
 struct Executable {
   const Lowered* lowered = nullptr;
   std::shared_ptr<const Planned> planned;
-  std::vector<std::int64_t> key;       // values of lowered->key
+  std::vector<std::int64_t> key;  // values of lowered->key
   SizeBounds bounds;
   std::vector<BoundStep> steps;
-  bool parallel = false;               // some step is worth the thread pool
+  bool parallel = false;  // some step is worth the thread pool
   std::size_t max_operands = 0;
 };
 
@@ -94,11 +95,11 @@ class StepObserver {
 
 /// What one running call needs besides the Executable. All memory is the caller's.
 struct RunState {
-  std::int64_t* sizes = nullptr;       // value of every size expression
-  std::byte** buffers = nullptr;       // address of every buffer
+  std::int64_t* sizes = nullptr;  // value of every size expression
+  std::byte** buffers = nullptr;  // address of every buffer
   std::byte* arena = nullptr;
-  ArgDesc* descs = nullptr;            // max_operands
-  std::byte** pointers = nullptr;      // max_operands
+  ArgDesc* descs = nullptr;        // max_operands
+  std::byte** pointers = nullptr;  // max_operands
   bool interruptible = false;
   StepObserver* observer = nullptr;
 };

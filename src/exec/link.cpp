@@ -7,7 +7,8 @@
 namespace snug {
 namespace {
 
-constexpr std::int64_t kParallelPoints = 1 << 16;  // below, a second thread costs more than it saves
+constexpr std::int64_t kParallelPoints = 1
+                                         << 16;  // below, a second thread costs more than it saves
 
 ArgDesc describe_arg(const Type& type, const Layout& layout, std::span<const std::int64_t> sizes) {
   ArgDesc d;
@@ -27,7 +28,8 @@ bool depends_on_runtime(const SizeTable& table, const Type& type, const Layout& 
 
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
 std::size_t data_inputs(const Node& n) {
-  return n.op->size_inputs_from < 0 ? n.inputs.size() : static_cast<std::size_t>(n.op->size_inputs_from);
+  return n.op->size_inputs_from < 0 ? n.inputs.size()
+                                    : static_cast<std::size_t>(n.op->size_inputs_from);
 }
 
 CallSite call_site(const Lowered& l, const Task& t, std::span<const std::int64_t> sizes) {
@@ -59,7 +61,8 @@ CallSite call_site(const Lowered& l, const Task& t, std::span<const std::int64_t
 
 }  // namespace
 
-PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, std::vector<bool> same_shape) {
+PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds,
+                            std::vector<bool> same_shape) {
   PreparedTasks out;
   out.sizes.same_shape = std::move(same_shape);
   for (const Task& t : l.program.tasks) {
@@ -152,20 +155,24 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       if (has(*n.op, kInPlace) && !t.in_place.empty()) {
         const Buffer& out = planned->schedule.buffers[s.writes[0]];
         const Buffer& in = planned->schedule.buffers[s.reads[0]];
-        b.in_place = out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
-                     (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
+        b.in_place =
+            out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
+            (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
       }
       std::int64_t points = 0;
       for (const ArgDesc& d : b.descs) points += product(d.shape);
-      b.parallel |= l.threads > 1 && (points >= kParallelPoints || (b.descs.size() > 2 && points >= kParallelPoints / 8));
+      b.parallel |= l.threads > 1 && (points >= kParallelPoints ||
+                                      (b.descs.size() > 2 && points >= kParallelPoints / 8));
     }
     first_step[s.task] = static_cast<std::int64_t>(exe->steps.size());
     for (const auto& source : p.graph.runtime_sources()) {
       auto it = p.places.find(source.value);
       if (it == p.places.end()) continue;
       if (std::find(t.writes.begin(), t.writes.end(), it->second.root) == t.writes.end()) continue;
-      if (source.extent) b.extents.push_back(source.symbol);
-      else b.elements.emplace_back(source.symbol, source.element);
+      if (source.extent)
+        b.extents.push_back(source.symbol);
+      else
+        b.elements.emplace_back(source.symbol, source.element);
     }
     exe->parallel |= b.parallel;
     exe->max_operands = std::max(exe->max_operands, b.buffers.size());

@@ -91,7 +91,8 @@ class LoopCall : public PreparedCall {
   }
 
   /// Size of axis `axis` of inner input `input` in iteration `i`.
-  std::int64_t inner_dim(const ArgDesc* in, std::uint32_t input, std::uint32_t axis, std::int64_t i) const {
+  std::int64_t inner_dim(const ArgDesc* in, std::uint32_t input, std::uint32_t axis,
+                         std::int64_t i) const {
     const ArgDesc& d = in[input - 1];
     if (input > n_seq_) return d.shape[axis];
     if (block_ == 0) return d.shape[axis + 1];
@@ -101,11 +102,13 @@ class LoopCall : public PreparedCall {
   std::pair<std::int64_t, std::int64_t> symbol_bounds(const Symbol& s, const CallSite& site) const {
     if (s.kind == Symbol::Kind::Element) {
       if (s.input == 0) return {0, std::max<std::int64_t>(count_ - 1, 0)};
-      return {0, 0};  // a value of the run; refuse_unknown_sizes sees to it that no size depends on it
+      return {0,
+              0};  // a value of the run; refuse_unknown_sizes sees to it that no size depends on it
     }
     if (s.kind != Symbol::Kind::Dim) return {0, 0};
     std::int64_t first = inner_dim(site.in.data(), s.input, s.index, 0);
-    std::int64_t last = inner_dim(site.in.data(), s.input, s.index, std::max<std::int64_t>(count_ - 1, 0));
+    std::int64_t last =
+        inner_dim(site.in.data(), s.input, s.index, std::max<std::int64_t>(count_ - 1, 0));
     return {std::max<std::int64_t>(std::min(first, last), 0), std::max<std::int64_t>(first, 0)};
   }
 
@@ -115,13 +118,15 @@ class LoopCall : public PreparedCall {
       const SizeNode& n = table.node(id);
       if (n.op == SizeOp::Const) continue;
       if (n.op == SizeOp::Symbol)
-        unknown[id] = table.symbol_of(id).kind == Symbol::Kind::Element && table.symbol_of(id).input != 0;
+        unknown[id] =
+            table.symbol_of(id).kind == Symbol::Kind::Element && table.symbol_of(id).input != 0;
       else
         unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
     }
     for (SizeId id : l_.key)
       if (unknown[id])
-        throw Error(Fault::Unsupported, "loop: a size inside the body depends on a value computed while it runs",
+        throw Error(Fault::Unsupported,
+                    "loop: a size inside the body depends on a value computed while it runs",
                     "compute the size outside the loop", site.node->origin);
   }
 
@@ -156,7 +161,8 @@ class LoopCall : public PreparedCall {
     std::size_t k = input - 1;
     if (k < n_seq_) {
       const ArgDesc& d = args.in_desc[k];
-      std::int64_t row = product(d.shape) == 0 ? 0 : product(d.shape) / d.shape[0] * size_of(d.dtype);
+      std::int64_t row =
+          product(d.shape) == 0 ? 0 : product(d.shape) / d.shape[0] * size_of(d.dtype);
       return args.in[k] + row * (block_ ? i * block_ : i);
     }
     if (k < n_seq_ + n_state_ && i > 0) return state_after(args, k - n_seq_, i - 1, count, w);
@@ -171,8 +177,8 @@ class LoopCall : public PreparedCall {
     return args.out[output] + row * (block_ ? i * block_ : i);
   }
 
-  std::int64_t symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i, std::int64_t count,
-                            std::byte* w) const {
+  std::int64_t symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i,
+                            std::int64_t count, std::byte* w) const {
     if (s.kind == Symbol::Kind::Dim) return inner_dim(args.in_desc, s.input, s.index, i);
     if (s.kind != Symbol::Kind::Element) return 0;
     if (s.input == 0) return i;
@@ -189,7 +195,8 @@ class LoopCall : public PreparedCall {
 
 }  // namespace
 
-std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task, const CallSite& site) {
+std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
+                                           const CallSite& site) {
   return std::make_unique<LoopCall>(*lowered.inner.at(task.index), site);
 }
 

@@ -28,9 +28,9 @@ void run_kernel(const BoundStep& b, const RunState& state, int threads) {
     if (points > 0) b.code(state.pointers, ints, 0, points);
     return;
   }
-  parallel_for(points, points >= 1024 ? 256 : 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    b.code(state.pointers, ints, begin, end);
-  });
+  parallel_for(
+      points, points >= 1024 ? 256 : 1, threads,
+      [&](std::int64_t begin, std::int64_t end) { b.code(state.pointers, ints, begin, end); });
 }
 
 template <class T>
@@ -45,7 +45,8 @@ void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
   switch (size_of(dtype)) {
     case 1:
       for (std::size_t i = 0; i < ids.size(); ++i)
-        to[i] = static_cast<std::byte>(dtype == DType::Bool ? state.sizes[ids[i]] != 0 : state.sizes[ids[i]]);
+        to[i] = static_cast<std::byte>(dtype == DType::Bool ? state.sizes[ids[i]] != 0
+                                                            : state.sizes[ids[i]]);
       break;
     case 2: store_sizes<std::int16_t>(to, ids, state.sizes); break;
     case 4: store_sizes<std::int32_t>(to, ids, state.sizes); break;
@@ -53,7 +54,8 @@ void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
   }
 }
 
-void run_library(const BoundStep& b, const PreparedCall& call, const RunState& state, std::int64_t* extents) {
+void run_library(const BoundStep& b, const PreparedCall& call, const RunState& state,
+                 std::int64_t* extents) {
   const ArgDesc* descs = b.descs.data();
   if (b.runtime_sizes) {
     for (std::size_t i = 0; i < b.layouts.size(); ++i) {
@@ -115,9 +117,10 @@ void run_steps(const Executable& exe, RunState& state) {
   std::vector<BoundStep>::const_iterator step = exe.steps.begin();
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
     const BoundStep& b = *step;
-    if (state.interruptible && at < s.commit && interrupt_requested.load(std::memory_order_relaxed) &&
-        interrupt_requested.exchange(false))
-      throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
+    if (state.interruptible && at < s.commit &&
+        interrupt_requested.load(std::memory_order_relaxed) && interrupt_requested.exchange(false))
+      throw Error(Fault::Interrupted,
+                  "the call was interrupted; shared variables are as they were");
     if (state.observer) state.observer->before(state, at);
     if (!b.task) {
       std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
@@ -129,9 +132,7 @@ void run_steps(const Executable& exe, RunState& state) {
     try {
       switch (b.task->kind) {
         case Task::Kind::Kernel: run_kernel(b, state, threads); break;
-        case Task::Kind::Sizes:
-          run_sizes(b, state, l.program.type(b.task->writes[0]).dtype);
-          break;
+        case Task::Kind::Sizes: run_sizes(b, state, l.program.type(b.task->writes[0]).dtype); break;
         default: {
           const PreparedCall* call = b.call.get();
           for (std::uint32_t k = at; !call && k-- > 0;)
@@ -146,7 +147,8 @@ void run_steps(const Executable& exe, RunState& state) {
       for (std::size_t i = 0; i < b.extents.size(); ++i) state.sizes[b.extents[i]] = extents[0];
       for (auto [symbol, element] : b.elements) {
         const Value v = b.task->writes[0];
-        state.sizes[symbol] = read_integer(state.buffers[s.steps[at].writes[0]], l.program.type(v).dtype, element);
+        state.sizes[symbol] =
+            read_integer(state.buffers[s.steps[at].writes[0]], l.program.type(v).dtype, element);
       }
       const SizeTable& table = l.program.graph.sizes();
       std::span<const std::int64_t> values(state.sizes, table.nodes().size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "backend/reference/evaluate_sizes.h"
 #include "exec/executable.h"
 
 namespace snug {
@@ -14,9 +15,11 @@ void evaluate_sizes(const SizeTable& table, std::span<const std::int64_t> symbol
     const SizeNode& n = nodes[i];
     if (n.op == SizeOp::Symbol) {
       const Symbol& s = table.symbols()[static_cast<std::size_t>(n.value)];
-      values[i] = s.kind == Symbol::Kind::Runtime
-                      ? (s.high == SizeTable::kNoSize ? symbol_values[static_cast<std::size_t>(n.value)] : values[s.high])
-                      : symbol_values[static_cast<std::size_t>(n.value)];
+      values[i] =
+          s.kind == Symbol::Kind::Runtime
+              ? (s.high == SizeTable::kNoSize ? symbol_values[static_cast<std::size_t>(n.value)]
+                                              : values[s.high])
+              : symbol_values[static_cast<std::size_t>(n.value)];
     } else {
       values[i] = evaluate(n, values);
     }
@@ -81,17 +84,7 @@ SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low
 
 void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
                         std::span<const std::int64_t> values) {
-  for (std::uint32_t i : which) {
-    const Infer::Requirement& r = g.requirements()[i];
-    if (r.equal ? values[r.a] == values[r.b] : values[r.a] <= values[r.b]) continue;
-    std::string text;
-    for (const SizeDims& dims : r.shapes) {
-      Dims d;
-      for (SizeId id : dims) d.push_back(values[id]);
-      text += (text.empty() ? ": " : " and ") + describe_shape(d);
-    }
-    throw Error(r.fault, r.message + text, r.hint, r.origin);
-  }
+  for (std::uint32_t i : which) check(g.requirements()[i], values);
 }
 
 void finish_lowered(Lowered& l) {
@@ -109,7 +102,9 @@ void finish_lowered(Lowered& l) {
     for (Value v : t.writes) add_type(v);
     if (t.kind != Task::Kind::Library && t.kind != Task::Kind::Loop) continue;
     const Node& n = p.graph.node(t.index);
-    std::size_t data = n.op->size_inputs_from < 0 ? n.inputs.size() : static_cast<std::size_t>(n.op->size_inputs_from);
+    std::size_t data = n.op->size_inputs_from < 0
+                           ? n.inputs.size()
+                           : static_cast<std::size_t>(n.op->size_inputs_from);
     for (std::size_t i = 0; i < data; ++i) {
       auto it = p.places.find(n.inputs[i]);
       if (it == p.places.end()) continue;

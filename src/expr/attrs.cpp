@@ -25,8 +25,7 @@ std::size_t hash_of(const Attrs::Value& value) {
           std::size_t h = mix(static_cast<std::size_t>(v->dtype), v->shape.size());
           for (std::int64_t d : v->shape) h = mix(h, static_cast<std::size_t>(d));
           std::int64_t bytes = std::min<std::int64_t>(v->bytes(), 256);  // a sample is enough
-          for (std::int64_t i = 0; i < bytes; ++i)
-            h = mix(h, static_cast<std::size_t>(v->data[i]));
+          for (std::int64_t i = 0; i < bytes; ++i) h = mix(h, static_cast<std::size_t>(v->data[i]));
           return h;
         } else if constexpr (std::is_same_v<T, std::shared_ptr<const Lambda>>) {
           return reinterpret_cast<std::size_t>(v.get());
@@ -60,11 +59,11 @@ const Attrs::Value* Attrs::find(std::string_view name) const {
   return nullptr;
 }
 
-#define SNUG_ATTR(method, type, result)                                        \
-  result Attrs::method(std::string_view name) const {                          \
-    const Value* v = find(name);                                               \
-    SNUG_CHECK(v && std::holds_alternative<type>(*v), "no attribute " #type " {}", name); \
-    return std::get<type>(*v);                                                 \
+#define SNUG_ATTR(method, type, result)                                                  \
+  result Attrs::method(std::string_view name) const {                                    \
+    const Value* v = find(name);                                                         \
+    SNUG_CHECK(v&& std::holds_alternative<type>(*v), "no attribute " #type " {}", name); \
+    return std::get<type>(*v);                                                           \
   }
 using ArrayPtr = std::shared_ptr<const Array>;
 using LambdaPtr = std::shared_ptr<const Lambda>;

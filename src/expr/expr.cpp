@@ -32,8 +32,8 @@ void bury(Ref<Apply> apply) {
 
 /// True if the value is worth knowing while building: it may be a size.
 bool may_be_size(const TensorType& type) {
-  return is_discrete(type.dtype) && (type.ndim() == 0 || (type.ndim() == 1 && type.shape[0] >= 0 &&
-                                                          type.shape[0] <= 64));
+  return is_discrete(type.dtype) &&
+         (type.ndim() == 0 || (type.ndim() == 1 && type.shape[0] >= 0 && type.shape[0] <= 64));
 }
 
 Type scratch_type(SizeTable& sizes, const TensorType& t) {
@@ -55,14 +55,18 @@ TensorType settled(const SizeTable& sizes, const Type& t) {
 template <class T>
 Array scalar_array(DType dtype, T value) {
   Array a = Array::empty(dtype, {});
-  if constexpr (std::is_floating_point_v<T>) a.set_double(0, value);
-  else a.set_int(0, value);
+  if constexpr (std::is_floating_point_v<T>)
+    a.set_double(0, value);
+  else
+    a.set_int(0, value);
   return a;
 }
 
 Array autocast(std::int64_t v) {
-  DType t = v >= -128 && v <= 127 ? DType::I8 : v >= -32768 && v <= 32767 ? DType::I16
-            : v >= INT32_MIN && v <= INT32_MAX ? DType::I32 : DType::I64;
+  DType t = v >= -128 && v <= 127              ? DType::I8
+            : v >= -32768 && v <= 32767        ? DType::I16
+            : v >= INT32_MIN && v <= INT32_MAX ? DType::I32
+                                               : DType::I64;
   return scalar_array(t, v);
 }
 
@@ -156,7 +160,8 @@ Array Recipe::make() const {
 
 SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
     : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
-      id(next_shared_id++), value_(value.contiguous_copy()) {
+      id(next_shared_id++),
+      value_(value.contiguous_copy()) {
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
   check_fits(value_);
@@ -164,7 +169,8 @@ SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broad
 
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
     : Variable({recipe.dtype, Dims(recipe.shape.size(), -1), broadcast}, std::move(name)),
-      id(next_shared_id++), recipe_(std::make_unique<Recipe>(std::move(recipe))) {
+      id(next_shared_id++),
+      recipe_(std::make_unique<Recipe>(std::move(recipe))) {
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
 }
@@ -177,8 +183,9 @@ void SharedVariable::check_fits(const Array& value) const {
                      name_of(type.dtype), type.ndim()));
   for (std::size_t i = 0; i < value.shape.size(); ++i)
     if (type.broadcastable(i) && value.shape[i] != 1)
-      fail(Fault::Type, fmt::format("shared variable {}: axis {} is broadcastable, so its size is 1, not {}",
-                                    name.empty() ? "(no name)" : name, i, value.shape[i]));
+      fail(Fault::Type,
+           fmt::format("shared variable {}: axis {} is broadcastable, so its size is 1, not {}",
+                       name.empty() ? "(no name)" : name, i, value.shape[i]));
 }
 
 Array& SharedVariable::value_locked() {

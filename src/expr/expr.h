@@ -76,8 +76,8 @@ class Variable : public RefCounted {
   TensorType type;
   std::string name;
   OriginId origin = 0;
-  Ref<Apply> owner;          // null for inputs, constants and shared variables
-  std::uint32_t index = 0;   // which output of owner
+  Ref<Apply> owner;         // null for inputs, constants and shared variables
+  std::uint32_t index = 0;  // which output of owner
   /// What is known of the elements of a small integer value while building: -1 where unknown.
   /// Empty if nothing is known.
   std::vector<std::int64_t> elements;
@@ -117,7 +117,7 @@ class SharedVariable : public Variable {
 
   // For the executor, which holds `mutex`.
   mutable std::shared_mutex mutex;
-  Array& value_locked();                 // materialises
+  Array& value_locked();  // materialises
   const Array* value_if_materialised() const { return recipe_ ? nullptr : &value_; }
   void check_fits(const Array& value) const;
 
@@ -153,8 +153,8 @@ struct Arg {
   Expr expr;
   std::source_location where;
   template <class T>
-    requires std::is_convertible_v<T, Expr>
-  Arg(const T& value, std::source_location w = std::source_location::current())
+  requires std::is_convertible_v<T, Expr> Arg(
+      const T& value, std::source_location w = std::source_location::current())
       : expr(value), where(w) {}
 };
 

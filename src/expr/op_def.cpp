@@ -70,8 +70,9 @@ std::vector<SizeId> elementwise_elements(const Infer& f, const Type& out) {
         values[j] = e[e.size() == 1 ? 0 : k];
         continue;
       }
-      DType operand = operand_count(in.prim) ? builder.body[in.prim == Prim::Select ? in.b : in.a].dtype
-                                             : in.dtype;
+      DType operand = operand_count(in.prim)
+                          ? builder.body[in.prim == Prim::Select ? in.b : in.a].dtype
+                          : in.dtype;
       values[j] = symbolic(f.sizes, in, operand, values[in.a], values[in.b], values[in.c]);
       if (values[j] == kNone) return {};
     }
@@ -98,8 +99,8 @@ void run_infer(Infer& f) {
 SizeId Infer::size_element(std::size_t i, std::size_t element) {
   if (element < input_elements[i].size()) return input_elements[i][element];
   if (is_float(in(i).dtype))
-    error(Fault::Type, fmt::format("a size must be an integer, argument {} is {}", i,
-                                   name_of(in(i).dtype)));
+    error(Fault::Type,
+          fmt::format("a size must be an integer, argument {} is {}", i, name_of(in(i).dtype)));
   return stage_symbol(i, element);
 }
 
@@ -170,8 +171,8 @@ void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string
 
 void Infer::require_ndim(std::size_t i, int ndim) const {
   if (in(i).ndim() != ndim)
-    error(Fault::Type, fmt::format("argument {} must have {} dimensions, it has {}", i, ndim,
-                                   in(i).ndim()));
+    error(Fault::Type,
+          fmt::format("argument {} must have {} dimensions, it has {}", i, ndim, in(i).ndim()));
 }
 
 Layout contiguous_layout(SizeTable& sizes, const SizeDims& dims) {

@@ -15,24 +15,25 @@
 namespace snug {
 
 enum Trait : std::uint32_t {
-  kElementwise = 1u << 0,   // has a scalar body over the broadcast shape of its operands
+  kElementwise = 1u << 0,  // has a scalar body over the broadcast shape of its operands
   kCommutative = 1u << 1,
-  kReduction   = 1u << 2,   // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
-  kView        = 1u << 3,   // has a view rule
-  kGenerator   = 1u << 4,   // elementwise over an output shape that comes from size inputs
-  kRandom      = 1u << 5,   // never folded, never reordered by algebra
-  kMayFail     = 1u << 6,   // can fail while running: stays before the commit point
-  kInPlace     = 1u << 7,   // output 0 starts as a copy of input 0: may take over its storage
-  kInner       = 1u << 8,   // has an inner graph (attr "body")
-  kLeaf        = 1u << 9,   // input, shared variable or constant
-  kBarrier     = 1u << 10,  // identity that no rewrite may remove (gradient stops and the like)
+  kReduction = 1u << 2,  // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
+  kView = 1u << 3,       // has a view rule
+  kGenerator = 1u << 4,  // elementwise over an output shape that comes from size inputs
+  kRandom = 1u << 5,     // never folded, never reordered by algebra
+  kMayFail = 1u << 6,    // can fail while running: stays before the commit point
+  kInPlace = 1u << 7,    // output 0 starts as a copy of input 0: may take over its storage
+  kInner = 1u << 8,      // has an inner graph (attr "body")
+  kLeaf = 1u << 9,       // input, shared variable or constant
+  kBarrier = 1u << 10,   // identity that no rewrite may remove (gradient stops and the like)
 };
 
 /// What a shape rule sees and says. Works on the sizes of a graph; while an expression is built
 /// the unknown sizes are fresh symbols, so one rule serves both.
 class Infer {
  public:
-  Infer(const OpDef& op, const Attrs& attrs, SizeTable& sizes) : op(op), attrs(attrs), sizes(sizes) {}
+  Infer(const OpDef& op, const Attrs& attrs, SizeTable& sizes)
+      : op(op), attrs(attrs), sizes(sizes) {}
   const OpDef& op;
   const Attrs& attrs;
   SizeTable& sizes;
@@ -58,8 +59,8 @@ class Infer {
 
   struct Requirement {
     SizeId a, b;
-    bool equal;                      // else: a <= b
-    std::string message, hint;       // shapes of the inputs are printed behind the message
+    bool equal;                 // else: a <= b
+    std::string message, hint;  // shapes of the inputs are printed behind the message
     std::vector<SizeDims> shapes;
     OriginId origin = 0;
     Fault fault = Fault::Shape;
@@ -99,7 +100,7 @@ struct ViewArgs {
   SizeTable& sizes;
   const Type& in;
   const Type& out;
-  const Layout& layout;  // of input 0
+  const Layout& layout;                               // of input 0
   std::span<const std::span<const SizeId>> elements;  // per input
 };
 
@@ -110,8 +111,9 @@ struct GradArgs {
   std::span<const Expr> dy;  // gradients of the outputs; null where the cost does not depend on it
   std::vector<bool> wanted = {};  // per input: whether its gradient is used
   /// Gradients of an inner function; autodiff provides it.
-  std::function<std::vector<Expr>(const std::vector<Expr>& results, const std::vector<Expr>& dresults,
-                                  const std::vector<Expr>& wrt)> inner_grad;
+  std::function<std::vector<Expr>(const std::vector<Expr>& results,
+                                  const std::vector<Expr>& dresults, const std::vector<Expr>& wrt)>
+      inner_grad;
 };
 
 /// A tensor of the reference interpreter: floats in double, the others exactly in int64.
@@ -131,30 +133,30 @@ struct RefTensor {
 struct ReferenceArgs {
   const Attrs& attrs;
   std::span<const RefTensor* const> x;
-  std::span<RefTensor> y;      // shape and dtype are set (sizes at their bound); values are 0
+  std::span<RefTensor> y;  // shape and dtype are set (sizes at their bound); values are 0
   /// Runs the inner function of a loop or branch.
   std::function<std::vector<RefTensor>(const std::vector<RefTensor>&)> inner;
 };
 
 /// Inputs for the conformance test of an op.
 struct Samples {
-  double low = -2, high = 2;          // range of float operands
+  double low = -2, high = 2;  // range of float operands
   std::int64_t int_low = -5, int_high = 5;
-  bool integers = true;               // also tested on integer dtypes
-  bool differentiable = true;         // finite differences make sense on this range
-  const char* numpy = nullptr;        // NumPy expression over a, b, c; null: tested by hand
+  bool integers = true;         // also tested on integer dtypes
+  bool differentiable = true;   // finite differences make sense on this range
+  const char* numpy = nullptr;  // NumPy expression over a, b, c; null: tested by hand
 };
 
 /// One row is everything the system knows about an op.
 struct OpDef {
   std::string_view name, doc;
-  int arity = 1;                       // -1: any number
+  int arity = 1;  // -1: any number
   int outputs = 1;
   std::uint32_t traits = 0;
-  int size_inputs_from = -1;           // inputs from here on only decide sizes and offsets
+  int size_inputs_from = -1;  // inputs from here on only decide sizes and offsets
   void (*infer)(Infer&) = nullptr;
   std::vector<Expr> (*grad)(const GradArgs&) = nullptr;  // one per input, null = none
-  std::string_view no_grad = {};       // otherwise the reason, shown to the user
+  std::string_view no_grad = {};                         // otherwise the reason, shown to the user
   Scalar (*scalar)(ScalarBuilder&, const Attrs&) = nullptr;  // elementwise and generators
   bool (*view)(const ViewArgs&, Layout& out) = nullptr;      // false: needs a copy
   void (*reference)(const ReferenceArgs&) = nullptr;         // all but elementwise and reductions

@@ -12,12 +12,15 @@ namespace snug {
 
 const char* name_of(Prim p) {
   constexpr const char* kNames[] = {
-      "const", "arg", "index", "flat_index", "add", "sub", "mul", "div", "floor_div", "mod", "pow",
-      "min", "max", "fma", "neg", "abs", "sign", "sqr", "sqrt", "floor", "ceil", "trunc", "round",
-      "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "tanh", "sigmoid", "softplus",
-      "erf", "erfc", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh",
-      "acosh", "atanh", "isnan", "isinf", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor",
-      "not", "shl", "shr", "select", "cast", "philox", "load", "store", "reduce"};
+      "const",     "arg",   "index", "flat_index", "add",   "sub",    "mul",   "div",
+      "floor_div", "mod",   "pow",   "min",        "max",   "fma",    "neg",   "abs",
+      "sign",      "sqr",   "sqrt",  "floor",      "ceil",  "trunc",  "round", "exp",
+      "expm1",     "exp2",  "log",   "log1p",      "log2",  "log10",  "tanh",  "sigmoid",
+      "softplus",  "erf",   "erfc",  "sin",        "cos",   "tan",    "asin",  "acos",
+      "atan",      "atan2", "sinh",  "cosh",       "asinh", "acosh",  "atanh", "isnan",
+      "isinf",     "lt",    "le",    "gt",         "ge",    "eq",     "ne",    "and",
+      "or",        "xor",   "not",   "shl",        "shr",   "select", "cast",  "philox",
+      "load",      "store", "reduce"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Prim::Reduce) + 1);
   return kNames[static_cast<int>(p)];
 }
@@ -115,8 +118,10 @@ std::int64_t wrap(std::int64_t v, DType t) {
 /// x mod y with the sign of y; NumPy's remainder.
 double float_mod(double x, double y) {
   double r = std::fmod(x, y);
-  if (r != 0 && ((r < 0) != (y < 0))) r += y;
-  else if (r == 0) r = std::copysign(0.0, y);
+  if (r != 0 && ((r < 0) != (y < 0)))
+    r += y;
+  else if (r == 0)
+    r = std::copysign(0.0, y);
   return r;
 }
 
@@ -163,7 +168,8 @@ double float_op(Prim p, double a, double b, double c) {
       double e = std::exp(-std::fabs(a));
       return a >= 0 ? 1 / (1 + e) : a < 0 ? e / (1 + e) : a;
     }
-    case Prim::Softplus: return std::isnan(a) ? a : std::fmax(a, 0) + std::log1p(std::exp(-std::fabs(a)));
+    case Prim::Softplus:
+      return std::isnan(a) ? a : std::fmax(a, 0) + std::log1p(std::exp(-std::fabs(a)));
     case Prim::Erf: return std::erf(a);
     case Prim::Erfc: return std::erfc(a);
     case Prim::Sin: return std::sin(a);
@@ -221,12 +227,16 @@ std::int64_t int_op(Prim p, DType t, std::int64_t a, std::int64_t b) {
     case Prim::Abs: return is_unsigned || a >= 0 ? a : static_cast<std::int64_t>(0 - ua);
     case Prim::Sign: return is_unsigned ? a != 0 : (a > 0) - (a < 0);
     case Prim::Sqr: return static_cast<std::int64_t>(ua * ua);
-    case Prim::Floor: case Prim::Ceil: case Prim::Trunc: case Prim::Round: return a;
+    case Prim::Floor:
+    case Prim::Ceil:
+    case Prim::Trunc:
+    case Prim::Round: return a;
     case Prim::And: return a & b;
     case Prim::Or: return a | b;
     case Prim::Xor: return a ^ b;
     case Prim::Not: return t == DType::Bool ? !a : ~a;
-    case Prim::Shl: return ub >= static_cast<std::uint64_t>(bits) ? 0 : static_cast<std::int64_t>(ua << ub);
+    case Prim::Shl:
+      return ub >= static_cast<std::uint64_t>(bits) ? 0 : static_cast<std::int64_t>(ua << ub);
     case Prim::Shr:
       if (ub >= static_cast<std::uint64_t>(bits)) return !is_unsigned && a < 0 ? -1 : 0;
       return u ? static_cast<std::int64_t>(ua >> ub) : a >> ub;
@@ -249,7 +259,8 @@ Number cast_number(DType from, DType to, Number a) {
     double lo = to == DType::I64 || to == DType::U32 ? -0x1p63 : -0x1p31;
     double hi = to == DType::I64 || to == DType::U32 ? 0x1p63 : 0x1p31;
     std::int64_t bad = to == DType::I64 || to == DType::U32 ? INT64_MIN : INT32_MIN;
-    std::int64_t v = a.f > lo - 1 && a.f >= -0x1p63 && a.f < hi ? static_cast<std::int64_t>(a.f) : bad;
+    std::int64_t v =
+        a.f > lo - 1 && a.f >= -0x1p63 && a.f < hi ? static_cast<std::int64_t>(a.f) : bad;
     return {0, wrap(v, to)};
   }
   if (is_float(to)) {
@@ -289,8 +300,8 @@ Number evaluate(const Instr& in, DType operand, Number a, Number b, Number c) {
   if (p == Prim::IsNan) return {0, is_float(operand) && std::isnan(a.f)};
   if (p == Prim::IsInf) return {0, is_float(operand) && std::isinf(a.f)};
   if (p == Prim::Philox)
-    return {0, static_cast<std::int64_t>(
-                   philox(static_cast<std::uint64_t>(a.i), static_cast<std::uint64_t>(b.i))[in.integer])};
+    return {0, static_cast<std::int64_t>(philox(static_cast<std::uint64_t>(a.i),
+                                                static_cast<std::uint64_t>(b.i))[in.integer])};
   if (is_float(operand)) return {float_op(p, a.f, b.f, c.f), 0};
   if (p == Prim::Fma) {
     std::int64_t m = int_op(Prim::Mul, operand, a.i, b.i);

@@ -12,35 +12,86 @@ namespace snug {
 /// zero gives 0, comparisons with NaN are false, min and max pass NaN on.
 enum class Prim : std::uint8_t {
   // leaves
-  Const,     // number (floats) or integer (others)
-  Arg,       // integer = number of the operand of the op; only in op rows
-  Index,     // integer = axis of the op's output; int64
-  FlatIndex, // element number of the op's output in C order; int64
+  Const,      // number (floats) or integer (others)
+  Arg,        // integer = number of the operand of the op; only in op rows
+  Index,      // integer = axis of the op's output; int64
+  FlatIndex,  // element number of the op's output in C order; int64
   // arithmetic; operands and result have one dtype
-  Add, Sub, Mul, Div, FloorDiv, Mod, Pow, Min, Max, Fma,  // Fma = a * b + c, rounded once
-  Neg, Abs, Sign, Sqr, Sqrt, Floor, Ceil, Trunc, Round,   // Round: half to even
+  Add,
+  Sub,
+  Mul,
+  Div,
+  FloorDiv,
+  Mod,
+  Pow,
+  Min,
+  Max,
+  Fma,  // Fma = a * b + c, rounded once
+  Neg,
+  Abs,
+  Sign,
+  Sqr,
+  Sqrt,
+  Floor,
+  Ceil,
+  Trunc,
+  Round,  // Round: half to even
   // floats only
-  Exp, Expm1, Exp2, Log, Log1p, Log2, Log10, Tanh, Sigmoid, Softplus, Erf, Erfc,
-  Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Asinh, Acosh, Atanh, IsNan, IsInf,
+  Exp,
+  Expm1,
+  Exp2,
+  Log,
+  Log1p,
+  Log2,
+  Log10,
+  Tanh,
+  Sigmoid,
+  Softplus,
+  Erf,
+  Erfc,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Atan2,
+  Sinh,
+  Cosh,
+  Asinh,
+  Acosh,
+  Atanh,
+  IsNan,
+  IsInf,
   // comparisons: operands of one dtype, result bool
-  Lt, Le, Gt, Ge, Eq, Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  Eq,
+  Ne,
   // bits; on bool they are logic
-  And, Or, Xor, Not, Shl, Shr,
-  Select,    // a (bool) ? b : c
-  Cast,      // to dtype, as NumPy's astype
+  And,
+  Or,
+  Xor,
+  Not,
+  Shl,
+  Shr,
+  Select,  // a (bool) ? b : c
+  Cast,    // to dtype, as NumPy's astype
   // Philox 4x32-10: word `integer` (0..3) for key a and counter b (both uint64); uint32
   Philox,
   // in kernels only
-  Load,      // from operand `integer`
-  Store,     // value a to operand `integer`
-  Reduce,    // value a over the inner axes; integer = ReduceOp; usable in later phases only
+  Load,    // from operand `integer`
+  Store,   // value a to operand `integer`
+  Reduce,  // value a over the inner axes; integer = ReduceOp; usable in later phases only
 };
 
 enum class ReduceOp : std::uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
 
 struct Instr {
   Prim prim = Prim::Const;
-  DType dtype = DType::F32;         // of the result; Store: of the operand
+  DType dtype = DType::F32;           // of the result; Store: of the operand
   std::uint32_t a = 0, b = 0, c = 0;  // earlier instructions
   std::int64_t integer = 0;
   double number = 0;

@@ -71,8 +71,8 @@ SizeId SizeTable::intern(const SizeNode& node) {
     if (node.op == SizeOp::Symbol)
       runtime = symbols_[node.value].kind == Symbol::Kind::Runtime;
     else if (node.op != SizeOp::Const)
-      runtime = runtime_[node.a] || runtime_[node.b] ||
-                (node.op == SizeOp::Select && runtime_[node.c]);
+      runtime =
+          runtime_[node.a] || runtime_[node.b] || (node.op == SizeOp::Select && runtime_[node.c]);
     runtime_.push_back(runtime);
   }
   return it->second;
@@ -83,7 +83,8 @@ SizeId SizeTable::constant(std::int64_t value) { return intern({SizeOp::Const, v
 SizeId SizeTable::symbol(const Symbol& s) {
   if (s.kind == Symbol::Kind::Dim || s.kind == Symbol::Kind::Element)
     for (std::size_t i = 0; i < symbols_.size(); ++i)
-      if (symbols_[i].kind == s.kind && symbols_[i].input == s.input && symbols_[i].index == s.index)
+      if (symbols_[i].kind == s.kind && symbols_[i].input == s.input &&
+          symbols_[i].index == s.index)
         return intern({SizeOp::Symbol, static_cast<std::int64_t>(i)});
   symbols_.push_back(s);
   return intern({SizeOp::Symbol, static_cast<std::int64_t>(symbols_.size() - 1)});
@@ -131,8 +132,7 @@ SizeId SizeTable::mul(SizeId a, SizeId b) {
   if (kb == 0) return zero();
   if (kb == 1) return a;
   const SizeNode na = nodes_[a];
-  if (na.op == SizeOp::Mul && known(na.b))
-    return mul(na.a, mul(b, na.b));
+  if (na.op == SizeOp::Mul && known(na.b)) return mul(na.a, mul(b, na.b));
   if (!kb) {
     const SizeNode nb = nodes_[b];
     if (nb.op == SizeOp::Mul && known(nb.b)) return mul(mul(a, nb.a), nb.b);
@@ -228,10 +228,14 @@ std::string SizeTable::describe(SizeId id, std::span<const std::string> names) c
       std::string input = s.input < names.size() && !names[s.input].empty()
                               ? names[s.input]
                               : fmt::format("in{}", s.input);
-      if (s.kind == Symbol::Kind::Dim) text = fmt::format("{}.{}", input, s.index);
-      else if (s.kind == Symbol::Kind::Element) text = fmt::format("{}[{}]", input, s.index);
-      else if (s.kind == Symbol::Kind::Runtime) text = fmt::format("r{}", n.value);
-      else text = "?";
+      if (s.kind == Symbol::Kind::Dim)
+        text = fmt::format("{}.{}", input, s.index);
+      else if (s.kind == Symbol::Kind::Element)
+        text = fmt::format("{}[{}]", input, s.index);
+      else if (s.kind == Symbol::Kind::Runtime)
+        text = fmt::format("r{}", n.value);
+      else
+        text = "?";
       break;
     }
     case SizeOp::Add: text = fmt::format("{} + {}", d(n.a), d(n.b)); break;

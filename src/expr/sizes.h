@@ -17,12 +17,23 @@ using SizeId = std::uint32_t;
 using SizeDims = InlineVec<SizeId, 8>;
 
 enum class SizeOp : std::uint8_t {
-  Const, Symbol, Add, Sub, Mul, FloorDiv, Mod, Min, Max, Less, Equal, Select,
+  Const,
+  Symbol,
+  Add,
+  Sub,
+  Mul,
+  FloorDiv,
+  Mod,
+  Min,
+  Max,
+  Less,
+  Equal,
+  Select,
 };
 
 struct SizeNode {
   SizeOp op = SizeOp::Const;
-  std::int64_t value = 0;  // Const: the number. Symbol: index into symbols().
+  std::int64_t value = 0;      // Const: the number. Symbol: index into symbols().
   SizeId a = 0, b = 0, c = 0;  // Select: a ? b : c
   bool operator==(const SizeNode&) const = default;
 };

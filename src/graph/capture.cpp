@@ -1,13 +1,13 @@
 #include "graph/capture.h"
 
-#include "graph/substitute_sizes.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "graph/substitute_sizes.h"
 
 namespace snug {
 namespace {
@@ -52,7 +52,8 @@ class Walk {
         continue;
       }
       if (state == 1)
-        throw Error(Fault::Value, fmt::format("givens: {} depends on itself", label(Expr(Ref<Variable>(v)))),
+        throw Error(Fault::Value,
+                    fmt::format("givens: {} depends on itself", label(Expr(Ref<Variable>(v)))),
                     "a given must not reach the expression it stands for", v->origin);
       state = 1;
       stack.push_back({v, true});
@@ -150,8 +151,9 @@ Captured capture(const CaptureArgs& args) {
                   fmt::format("updates: {} is {} with {} dimensions, its new value is {} with {}",
                               label(Expr(Ref<Variable>(shared))), name_of(a.dtype), a.ndim(),
                               name_of(b.dtype), b.ndim()),
-                  a.dtype != b.dtype ? fmt::format("cast the new value: cast(value, '{}')", name_of(a.dtype))
-                                     : "",
+                  a.dtype != b.dtype
+                      ? fmt::format("cast the new value: cast(value, '{}')", name_of(a.dtype))
+                      : "",
                   value->origin);
   }
 
@@ -197,10 +199,11 @@ Captured capture(const CaptureArgs& args) {
       continue;
     }
     if (!v->owner)
-      throw Error(Fault::Missing, fmt::format("{} ({}) is needed but is no input of the function",
-                                              v->name.empty() ? "an unnamed variable" : v->name,
-                                              describe(v->type)),
-                  "add it to inputs, give it a value by givens, or use a shared variable", v->origin);
+      throw Error(Fault::Missing,
+                  fmt::format("{} ({}) is needed but is no input of the function",
+                              v->name.empty() ? "an unnamed variable" : v->name, describe(v->type)),
+                  "add it to inputs, give it a value by givens, or use a shared variable",
+                  v->origin);
     Apply* a = v->owner.get();
     auto it = applied.find(a);
     if (it == applied.end()) {
@@ -211,8 +214,8 @@ Captured capture(const CaptureArgs& args) {
         const auto& body = a->attrs.lambda("body");
         auto& slot = inner_graphs[body.get()];
         if (!slot)
-          slot = std::make_shared<Graph>(
-              capture({body->params, body->results, {}, {}, false}).graph);
+          slot =
+              std::make_shared<Graph>(capture({body->params, body->results, {}, {}, false}).graph);
         inner = slot;
       }
       Value out = b.add(*a->op, std::move(inputs), a->attrs, inner);

@@ -13,8 +13,8 @@ struct CaptureArgs {
 };
 
 struct Captured {
-  Graph graph;                 // inputs: the arguments in order, then the shared variables by id
-  std::vector<bool> used;      // per argument: something depends on it
+  Graph graph;             // inputs: the arguments in order, then the shared variables by id
+  std::vector<bool> used;  // per argument: something depends on it
   /// Expressions whose values decide sizes without a bound: they must run first, as a stage.
   std::vector<Expr> stages;
 };

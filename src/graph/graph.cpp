@@ -109,8 +109,9 @@ std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
     }
     Symbol runtime;
     runtime.kind = Symbol::Kind::Runtime;
-    runtime.high = s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize ? s.high
-                                                                                   : SizeTable::kNoSize;
+    runtime.high = s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize
+                       ? s.high
+                       : SizeTable::kNoSize;
     return sizes.symbol(runtime);
   };
   std::vector<Type> types;
@@ -161,7 +162,8 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
     symbol.kind = Symbol::Kind::Runtime;
     symbol.high = SizeTable::kNoSize;
     SizeId id = sizes.symbol(symbol);
-    graph_.runtime_sources_.push_back({id, inputs[input], false, static_cast<std::uint32_t>(element)});
+    graph_.runtime_sources_.push_back(
+        {id, inputs[input], false, static_cast<std::uint32_t>(element)});
     return id;
   };
   for (const Type& t : from.types)  // a copied node keeps its run-time symbols

@@ -27,7 +27,7 @@ class Graph;
 struct Node {
   const OpDef* op = nullptr;
   std::vector<Value> inputs;
-  std::vector<Type> types;             // of the outputs
+  std::vector<Type> types;  // of the outputs
   Attrs attrs;
   std::shared_ptr<const Graph> inner;  // of a loop or branch
   DeviceId device = 0;

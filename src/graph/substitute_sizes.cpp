@@ -22,10 +22,12 @@ Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>&
     for (SizeId& d : t.dims) d = sizes.import(g.sizes(), d, memo, map_same);
     OriginOverride origin(n.origin);
     std::vector<SizeId> elements;
-    for (SizeId e : g.elements(in.value)) elements.push_back(sizes.import(g.sizes(), e, memo, map_same));
+    for (SizeId e : g.elements(in.value))
+      elements.push_back(sizes.import(g.sizes(), e, memo, map_same));
     map[in.value.node] = {b.input(t, in.name, in.shared, std::move(elements))};
   }
-  for (std::uint32_t id = static_cast<std::uint32_t>(g.inputs().size()); id < g.nodes().size(); ++id) {
+  for (std::uint32_t id = static_cast<std::uint32_t>(g.inputs().size()); id < g.nodes().size();
+       ++id) {
     Node n = g.node(id);
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back(map[v.node][v.output]);
@@ -38,7 +40,8 @@ Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>&
   std::unordered_map<SizeId, SizeId> runtime;
   for (const auto& s : g.runtime_sources())
     for (const auto& t : b.runtime_sources())
-      if (t.value == map[s.value.node][s.value.output] && t.extent == s.extent && t.element == s.element)
+      if (t.value == map[s.value.node][s.value.output] && t.extent == s.extent &&
+          t.element == s.element)
         runtime[s.symbol] = t.symbol;
   auto map_requirement = [&](const Symbol& s, SizeId id) {
     auto it = runtime.find(id);

@@ -8,8 +8,8 @@
 namespace snug {
 namespace {
 
-constexpr std::int64_t kSmallExtent = 64;      // extents up to here are constants in the code
-constexpr std::int64_t kBlockPoints = 16384;   // points per partial reduction
+constexpr std::int64_t kSmallExtent = 64;     // extents up to here are constants in the code
+constexpr std::int64_t kBlockPoints = 16384;  // points per partial reduction
 
 /// Times order the phases of a kernel: even times run over the inner axes, odd ones once per point
 /// of the outer axes. -1 comes before the first inner phase.
@@ -41,7 +41,7 @@ class BodyBuilder {
     int time;
   };
 
-  std::vector<int> axes;      // cluster axis per kernel axis, outer ones first
+  std::vector<int> axes;  // cluster axis per kernel axis, outer ones first
   std::uint32_t outer = 0;
   bool inner = false;
   std::vector<Operand> operands;
@@ -110,7 +110,9 @@ class BodyBuilder {
   std::uint32_t push(Instr in, int time) {
     if (in.prim != Prim::Store)
       for (std::size_t i = body.size(); i-- > 0;)
-        if (body[i].instr == in && (body[i].time == time || (body[i].time % 2 != 0 && body[i].time < time && in.prim != Prim::Load)))
+        if (body[i].instr == in &&
+            (body[i].time == time ||
+             (body[i].time % 2 != 0 && body[i].time < time && in.prim != Prim::Load)))
           return static_cast<std::uint32_t>(i);
     body.push_back({in, time});
     return static_cast<std::uint32_t>(body.size() - 1);
@@ -166,8 +168,10 @@ class BodyBuilder {
       }
       if (in.prim == Prim::Index) {
         int axis = loop[static_cast<std::size_t>(in.integer)];
-        if (axis < 0 || kernel_axis_[axis] < 0) in = Instr{Prim::Const, DType::I64};
-        else in.integer = kernel_axis_[axis];
+        if (axis < 0 || kernel_axis_[axis] < 0)
+          in = Instr{Prim::Const, DType::I64};
+        else
+          in.integer = kernel_axis_[axis];
       }
       if (count > 0) in.a = id[in.a];
       if (count > 1) in.b = id[in.b];
@@ -183,7 +187,8 @@ class BodyBuilder {
     for (std::size_t j = 0; j < type.dims.size(); ++j)
       if (type.broadcastable(j) || sizes_.is(type.dims[j], 1)) loop[j] = kUnitAxis;
     if (c_.maps.count(v.node)) return member(v.node, time);
-    if (std::uint32_t base = base_of(v); base != v.node && c_.maps.count(base)) return member(base, time);
+    if (std::uint32_t base = base_of(v); base != v.node && c_.maps.count(base))
+      return member(base, time);
     auto place = p_.places.find(v);
     if (place != p_.places.end()) {
       if (auto constant = scalar_constant(place->second.root)) return push(*constant, time);
@@ -226,8 +231,10 @@ class BodyBuilder {
     const Array& a = *n.attrs.array("value");
     if (a.size() != 1) return std::nullopt;
     Instr in{Prim::Const, a.dtype};
-    if (is_float(a.dtype)) in.number = a.at_double(0);
-    else in.integer = a.at_int(0);
+    if (is_float(a.dtype))
+      in.number = a.at_double(0);
+    else
+      in.integer = a.at_int(0);
     return in;
   }
 
@@ -315,7 +322,8 @@ void finish_body(KernelSpec& spec, const std::vector<BodyBuilder::Timed>& body) 
 }
 
 /// Operands that are read come first: a written one may take over an earlier one.
-void reads_first(std::vector<BodyBuilder::Timed>& body, std::vector<BodyBuilder::Operand>& operands) {
+void reads_first(std::vector<BodyBuilder::Timed>& body,
+                 std::vector<BodyBuilder::Operand>& operands) {
   std::vector<std::uint32_t> order;
   for (bool write : {false, true})
     for (std::uint32_t i = 0; i < operands.size(); ++i)
@@ -364,7 +372,7 @@ void collapse(SizeTable& sizes, Loops& loops, std::vector<BodyBuilder::Operand>&
 
 /// Fills in extents, strides and integers of a kernel from its sizes.
 void bind_kernel(SizeTable& sizes, Kernel& k, const Loops& loops,
-          const std::vector<BodyBuilder::Operand>& operands) {
+                 const std::vector<BodyBuilder::Operand>& operands) {
   KernelSpec& spec = k.spec;
   spec.outer = loops.outer;
   for (SizeId e : loops.extents) {
@@ -410,14 +418,15 @@ void find_in_place(const KernelSpec& spec, const std::vector<BodyBuilder::Operan
     for (std::size_t r = 0; r < operands.size(); ++r) {
       const auto& a = operands[w];
       const auto& b = operands[r];
-      if (b.write || size_of(a.dtype) != size_of(b.dtype) || a.strides != b.strides || b.offset != 0)
+      if (b.write || size_of(a.dtype) != size_of(b.dtype) || a.strides != b.strides ||
+          b.offset != 0)
         continue;
       bool only_reader = true, late = false;
       for (std::size_t q = 0; q < operands.size(); ++q)
         only_reader &= q == r || operands[q].root != b.root || operands[q].strides == b.strides;
       for (std::size_t i = 0; i < spec.body.size(); ++i)
-        late |= spec.body[i].prim == Prim::Load && spec.body[i].integer == static_cast<std::int64_t>(r) &&
-                phase_of(i) > written;
+        late |= spec.body[i].prim == Prim::Load &&
+                spec.body[i].integer == static_cast<std::int64_t>(r) && phase_of(i) > written;
       if (only_reader && !late) candidates[w].push_back(static_cast<std::uint32_t>(r));
     }
   }
@@ -505,13 +514,15 @@ void ClusterEmitter::emit(const Cluster& c) {
   for (const auto& t : b.body) {
     if (t.time > 1 && t.time % 2 == 0) blocked = false;
     if (t.time == 0 && t.instr.prim == Prim::FlatIndex) blocked = false;
-    if (t.instr.prim == Prim::Reduce && t.instr.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax))
+    if (t.instr.prim == Prim::Reduce &&
+        t.instr.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax))
       blocked = false;
   }
   std::int64_t inner_known = 1;
   for (std::size_t i = b.outer; i < loops.extents.size(); ++i)
-    inner_known = inner_known < 0 || !sizes.known(loops.extents[i]) ? -1
-                                                                    : inner_known * *sizes.known(loops.extents[i]);
+    inner_known = inner_known < 0 || !sizes.known(loops.extents[i])
+                      ? -1
+                      : inner_known * *sizes.known(loops.extents[i]);
   if (inner_known >= 0 && inner_known <= kBlockPoints) blocked = false;
 
   if (!blocked) {
@@ -613,10 +624,12 @@ void ClusterEmitter::emit(const Cluster& c) {
   std::vector<BodyBuilder::Timed> tail;
   std::vector<std::uint32_t> moved(b.body.size(), UINT32_MAX);
   operands = b.operands;
-  for (auto& o : operands) o.strides.resize(b.outer + 1, sizes.zero()), o.strides[b.outer] = sizes.zero();
+  for (auto& o : operands)
+    o.strides.resize(b.outer + 1, sizes.zero()), o.strides[b.outer] = sizes.zero();
   for (const Partial& part : partials) {
     const Instr& reduce = b.body[part.reduce].instr;
-    BodyBuilder::Operand o{part.value, 0, reduce.dtype, false, std::vector<SizeId>(b.outer + 1, sizes.zero())};
+    BodyBuilder::Operand o{part.value, 0, reduce.dtype, false,
+                           std::vector<SizeId>(b.outer + 1, sizes.zero())};
     SizeId stride = sizes.one();
     for (std::size_t i = b.outer; i-- > 0;) {
       o.strides[i] = stride;

@@ -21,9 +21,9 @@ struct Cluster {
   std::optional<std::uint32_t> task_node;  // the node of a library call, loop or size task
   SizeDims space;
   bool reduced_set = false;
-  std::uint32_t reduced = 0;               // axes of space that reductions fold
-  bool has_index = false;                  // a member asks for its index
-  std::vector<std::uint32_t> nodes;        // in topological order
+  std::uint32_t reduced = 0;                         // axes of space that reductions fold
+  bool has_index = false;                            // a member asks for its index
+  std::vector<std::uint32_t> nodes;                  // in topological order
   std::unordered_map<std::uint32_t, AxisMap> maps;   // of each member's value
   std::unordered_map<std::uint32_t, AxisMap> loops;  // of each member's operands
 

@@ -36,16 +36,25 @@ class Fuser {
     kind_.resize(g_.nodes().size());
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
       const Node& n = g_.node(id);
-      if (has(*n.op, kLeaf)) kind_[id] = Kind::Leaf;
-      else if (n.inner) kind_[id] = Kind::Loop;
-      else if (all_sizes(id)) kind_[id] = Kind::Sizes;
-      else if (is_index_view(n)) kind_[id] = Kind::IndexView;
-      else if (has(*n.op, kView)) kind_[id] = Kind::MemoryView;
-      else if (has(*n.op, kElementwise | kReduction | kGenerator)) kind_[id] = Kind::Fused;
-      else if (find_library(library_, n)) kind_[id] = Kind::Library;
+      if (has(*n.op, kLeaf))
+        kind_[id] = Kind::Leaf;
+      else if (n.inner)
+        kind_[id] = Kind::Loop;
+      else if (all_sizes(id))
+        kind_[id] = Kind::Sizes;
+      else if (is_index_view(n))
+        kind_[id] = Kind::IndexView;
+      else if (has(*n.op, kView))
+        kind_[id] = Kind::MemoryView;
+      else if (has(*n.op, kElementwise | kReduction | kGenerator))
+        kind_[id] = Kind::Fused;
+      else if (find_library(library_, n))
+        kind_[id] = Kind::Library;
       else
-        throw Error(Fault::Unsupported, fmt::format("{}: not supported on cpu for {}", n.op->name,
-                                                    name_of(n.types[0].dtype)), {}, n.origin);
+        throw Error(
+            Fault::Unsupported,
+            fmt::format("{}: not supported on cpu for {}", n.op->name, name_of(n.types[0].dtype)),
+            {}, n.origin);
     }
   }
 
@@ -61,7 +70,8 @@ class Fuser {
   std::size_t data_inputs(std::uint32_t id) const {
     const Node& n = g_.node(id);
     if (kind_[id] == Kind::Sizes) return 0;
-    return n.op->size_inputs_from < 0 ? n.inputs.size() : static_cast<std::size_t>(n.op->size_inputs_from);
+    return n.op->size_inputs_from < 0 ? n.inputs.size()
+                                      : static_cast<std::size_t>(n.op->size_inputs_from);
   }
 
   void make_units() {
@@ -160,8 +170,10 @@ class Fuser {
     const auto& attr = n.attrs.ints("axes");
     for (std::size_t i = 0; i < map->size(); ++i) {
       bool drop = std::find(attr.begin(), attr.end(), static_cast<std::int64_t>(i)) != attr.end();
-      if (!drop) kept.push_back((*map)[i]);
-      else if ((*map)[i] >= 0) axes |= 1u << (*map)[i];
+      if (!drop)
+        kept.push_back((*map)[i]);
+      else if ((*map)[i] >= 0)
+        axes |= 1u << (*map)[i];
     }
     if (c.reduced_set && c.reduced != axes) return false;
     if (!c.reduced_set && c.has_index && !trailing(axes, c.space.size())) return false;
@@ -208,7 +220,8 @@ class Fuser {
     std::unordered_set<std::uint32_t> outside;
     auto count = [&](std::uint32_t node) {
       for (std::size_t i = 0; i < data_inputs(node); ++i)
-        if (unit_of_[g_.node(node).inputs[i].node] != unit) outside.insert(g_.node(node).inputs[i].node);
+        if (unit_of_[g_.node(node).inputs[i].node] != unit)
+          outside.insert(g_.node(node).inputs[i].node);
     };
     for (std::uint32_t member : c.nodes) count(member);
     count(id);
@@ -282,8 +295,10 @@ class Fuser {
           need(v);
         } else if (kind_[id] == Kind::Fused) {
           while (kind_[v.node] == Kind::IndexView) v = g_.node(v).inputs[0];
-          if (kind_[v.node] == Kind::Sizes || kind_[v.node] == Kind::MemoryView) need(v);
-          else if (unit_of_[v.node] != unit_of_[id]) leaves[v.node] = true;
+          if (kind_[v.node] == Kind::Sizes || kind_[v.node] == Kind::MemoryView)
+            need(v);
+          else if (unit_of_[v.node] != unit_of_[id])
+            leaves[v.node] = true;
         }
       }
     }
@@ -294,7 +309,8 @@ class Fuser {
       else if (kind_[id] == Kind::Sizes)
         memory_[id] = must[id];
       else
-        memory_[id] = kind_[id] == Kind::Leaf || kind_[id] == Kind::Library || kind_[id] == Kind::Loop;
+        memory_[id] =
+            kind_[id] == Kind::Leaf || kind_[id] == Kind::Library || kind_[id] == Kind::Loop;
     }
   }
 
@@ -326,8 +342,10 @@ class Fuser {
         while (kind_[v.node] == Kind::IndexView) v = g_.node(v).inputs[0];
         if (!seen.insert(v.node).second) continue;
         bool stored = v.node < root && (kind_[v.node] != Kind::Fused || memory_[v.node]);
-        if (stored) operands += g_.type(v).ndim() > 0;
-        else stack.push_back(v.node);
+        if (stored)
+          operands += g_.type(v).ndim() > 0;
+        else
+          stack.push_back(v.node);
       }
     }
     return operands <= 2;
@@ -364,7 +382,8 @@ class Fuser {
     for (Value v : n.inputs) elements.push_back(g_.elements(v));
     Layout out;
     Place from = base->second;
-    bool ok = n.op->view({n.attrs, sizes_, g_.type(n.inputs[0]), n.types[0], from.layout, elements}, out);
+    bool ok =
+        n.op->view({n.attrs, sizes_, g_.type(n.inputs[0]), n.types[0], from.layout, elements}, out);
     SNUG_CHECK(ok, "{} needs a copy that was not inserted", n.op->name);
     p.places[{id, 0}] = {from.root, out};
   }
@@ -373,15 +392,17 @@ class Fuser {
     const Node& n = g_.node(id);
     if (kind_[id] == Kind::Sizes && !memory_[id]) return;
     Task t;
-    t.kind = kind_[id] == Kind::Sizes ? Task::Kind::Sizes
-             : kind_[id] == Kind::Loop ? Task::Kind::Loop : Task::Kind::Library;
+    t.kind = kind_[id] == Kind::Sizes  ? Task::Kind::Sizes
+             : kind_[id] == Kind::Loop ? Task::Kind::Loop
+                                       : Task::Kind::Library;
     t.index = id;
     t.name = std::string(n.op->name);
     t.covers = {id};
     t.origin = n.origin;
     t.may_fail = has(*n.op, kMayFail);
     std::size_t first = kind_[id] == Kind::Loop ? 1 : 0;
-    for (std::size_t i = first; i < data_inputs(id); ++i) t.reads.push_back(p.places.at(n.inputs[i]).root);
+    for (std::size_t i = first; i < data_inputs(id); ++i)
+      t.reads.push_back(p.places.at(n.inputs[i]).root);
     for (std::uint32_t k = 0; k < n.types.size(); ++k) t.writes.push_back({id, k});
     if (has(*n.op, kInPlace) && p.places.at(n.inputs[0]).root == n.inputs[0])
       t.in_place.push_back({0, 0});
@@ -443,7 +464,8 @@ void verify(const Program& p) {
     auto it = p.places.find(v);
     return it != p.places.end() && written.count(it->second.root);
   };
-  for (Value v : p.graph.outputs()) SNUG_CHECK(has_memory(v), "fuse: output %{} has no memory", v.node);
+  for (Value v : p.graph.outputs())
+    SNUG_CHECK(has_memory(v), "fuse: output %{} has no memory", v.node);
   for (const Update& u : p.graph.updates())
     SNUG_CHECK(has_memory(u.value), "fuse: update %{} has no memory", u.value.node);
   for (const Kernel& k : p.kernels) verify(k.spec);
@@ -456,16 +478,19 @@ std::string print(const Program& p) {
     auto list = [](const std::vector<Value>& values) {
       std::string s;
       for (Value v : values)
-        s += fmt::format("{}%{}{}", s.empty() ? "" : " ", v.node, v.output ? fmt::format(".{}", v.output) : "");
+        s += fmt::format("{}%{}{}", s.empty() ? "" : " ", v.node,
+                         v.output ? fmt::format(".{}", v.output) : "");
       return s;
     };
     std::string how = "kernel";
     if (t.kind == Task::Kind::Library)
       how = std::string(find_library(p.library, p.graph.node(t.index))->library);
-    else if (t.kind == Task::Kind::Sizes) how = "sizes";
-    else if (t.kind == Task::Kind::Loop) how = "loop";
-    text += fmt::format("{:4} {:8} {:40} {} <- {}{}\n", i, how, t.name, list(t.writes), list(t.reads),
-                        t.may_fail ? "   may fail" : "");
+    else if (t.kind == Task::Kind::Sizes)
+      how = "sizes";
+    else if (t.kind == Task::Kind::Loop)
+      how = "loop";
+    text += fmt::format("{:4} {:8} {:40} {} <- {}{}\n", i, how, t.name, list(t.writes),
+                        list(t.reads), t.may_fail ? "   may fail" : "");
   }
   return text;
 }

@@ -14,7 +14,9 @@ bool matrix_layout(SizeTable& sizes, const SizeDims& dims, const Layout& layout)
   std::size_t n = dims.size();
   if (n < 2) return is_contiguous(sizes, dims, layout);
   auto unit = [&](std::size_t i) { return sizes.is(layout.strides[i], 1) || sizes.is(dims[i], 1); };
-  auto zero = [&](std::size_t i) { return sizes.is(layout.strides[i], 0) && !sizes.is(dims[i], 1); };
+  auto zero = [&](std::size_t i) {
+    return sizes.is(layout.strides[i], 0) && !sizes.is(dims[i], 1);
+  };
   return (unit(n - 1) || unit(n - 2)) && !zero(n - 1) && !zero(n - 2);
 }
 
@@ -27,7 +29,8 @@ class Inserter {
   }
 
   Graph run() {
-    for (std::uint32_t id = static_cast<std::uint32_t>(g_.inputs().size()); id < g_.nodes().size(); ++id)
+    for (std::uint32_t id = static_cast<std::uint32_t>(g_.inputs().size()); id < g_.nodes().size();
+         ++id)
       add(id);
     std::vector<Value> outputs;
     std::vector<Update> updates;
@@ -40,9 +43,7 @@ class Inserter {
   }
 
  private:
-  void note_contiguous(Value v) {
-    layouts_[v] = contiguous_layout(b_.sizes(), b_.type(v).dims);
-  }
+  void note_contiguous(Value v) { layouts_[v] = contiguous_layout(b_.sizes(), b_.type(v).dims); }
 
   Value copy(Value v) {
     OriginOverride origin(b_.node(v).origin);
@@ -63,8 +64,9 @@ class Inserter {
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back(map_[v.node][v.output]);
     OriginOverride origin(n.origin);
-    std::size_t data_inputs = n.op->size_inputs_from < 0 ? inputs.size()
-                                                         : static_cast<std::size_t>(n.op->size_inputs_from);
+    std::size_t data_inputs = n.op->size_inputs_from < 0
+                                  ? inputs.size()
+                                  : static_cast<std::size_t>(n.op->size_inputs_from);
     if (const LibraryEntry* entry = find_library(library_, n)) {
       for (std::size_t i = 0; i < data_inputs; ++i)
         if (!accepts(*entry, inputs[i])) inputs[i] = copy(inputs[i]);
@@ -108,7 +110,8 @@ class Inserter {
     const SizeDims dims = b_.type(v).dims;
     if (is_contiguous(b_.sizes(), dims, layout)) return true;
     if (entry.strides == LibraryEntry::Strides::Any) return true;
-    return entry.strides == LibraryEntry::Strides::Matrix && matrix_layout(b_.sizes(), dims, layout);
+    return entry.strides == LibraryEntry::Strides::Matrix &&
+           matrix_layout(b_.sizes(), dims, layout);
   }
 
   const Graph& g_;

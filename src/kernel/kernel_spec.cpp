@@ -70,7 +70,8 @@ std::string print_instr(const Instr& in) {
   switch (in.prim) {
     case Prim::Const:
       return is_float(in.dtype) ? fmt::format("{}", in.number) : fmt::format("{}", in.integer);
-    case Prim::Index: case Prim::Arg: return fmt::format("{} {}", out, in.integer);
+    case Prim::Index:
+    case Prim::Arg: return fmt::format("{} {}", out, in.integer);
     case Prim::Load: return fmt::format("load [{}]", in.integer);
     case Prim::Store: return fmt::format("store [{}] = %{}", in.integer, in.a);
     case Prim::Reduce:
@@ -96,8 +97,7 @@ std::string print(const KernelSpec& s) {
   out += '\n';
   for (std::size_t i = 0; i < s.operands.size(); ++i) {
     const KernelSpec::Operand& o = s.operands[i];
-    out += fmt::format("  [{}] {} {} strides ({})", i, o.write ? "write" : "read",
-                       name_of(o.dtype),
+    out += fmt::format("  [{}] {} {} strides ({})", i, o.write ? "write" : "read", name_of(o.dtype),
                        print_axes(o.strides, KernelSpec::Operand::kRuntimeStride));
     if (o.may_alias >= 0) out += fmt::format(" may be [{}]", o.may_alias);
     out += '\n';
@@ -131,8 +131,7 @@ struct Verifier {
 
   void loops() const {
     require(s.outer <= s.rank(), "{} outer axes of {}", s.outer, s.rank());
-    for (std::int64_t e : s.extents)
-      require(e >= 0 || e == KernelSpec::kRuntime, "extent {}", e);
+    for (std::int64_t e : s.extents) require(e >= 0 || e == KernelSpec::kRuntime, "extent {}", e);
     require(s.block >= 0, "block {}", s.block);
     require(!s.block || (s.outer >= 1 && s.rank() > s.outer), "blocks need an inner axis");
   }
@@ -199,10 +198,12 @@ struct Verifier {
       ok = s.phases[phase_of[i]].inner && in.integer >= 0 &&
            in.integer <= static_cast<int>(ReduceOp::ArgMin);
       auto r = static_cast<ReduceOp>(in.integer);
-      if (is_arg_reduce(r)) ok = ok && in.dtype == DType::I64;
+      if (is_arg_reduce(r))
+        ok = ok && in.dtype == DType::I64;
       else if (r == ReduceOp::Any || r == ReduceOp::All)
         ok = ok && in.dtype == DType::Bool && type(0) == DType::Bool;
-      else ok = ok && type(0) == in.dtype;
+      else
+        ok = ok && type(0) == in.dtype;
     } else if (p == Prim::IsNan || p == Prim::IsInf) {
       ok = in.dtype == DType::Bool && is_float(type(0));
     } else if (is_unary_or_binary_same(p)) {
@@ -283,8 +284,7 @@ struct Interpreter {
 
   std::byte* address(std::size_t operand) const {
     std::int64_t at = 0;
-    for (std::size_t axis = 0; axis < s.rank(); ++axis)
-      at += index[axis] * strides[operand][axis];
+    for (std::size_t axis = 0; axis < s.rank(); ++axis) at += index[axis] * strides[operand][axis];
     return memory[operand] + at * size_of(s.operands[operand].dtype);
   }
 
@@ -300,11 +300,14 @@ struct Interpreter {
       high = bits == 64 ? -1 : (std::int64_t{1} << bits) - 1;
     }
     switch (static_cast<ReduceOp>(in.integer)) {
-      case ReduceOp::Sum: case ReduceOp::Any: values[i] = {0, 0}; break;
-      case ReduceOp::Prod: case ReduceOp::All: values[i] = {1, 1}; break;
+      case ReduceOp::Sum:
+      case ReduceOp::Any: values[i] = {0, 0}; break;
+      case ReduceOp::Prod:
+      case ReduceOp::All: values[i] = {1, 1}; break;
       case ReduceOp::Max: values[i] = {-inf, low}; break;
       case ReduceOp::Min: values[i] = {inf, high}; break;
-      case ReduceOp::ArgMax: case ReduceOp::ArgMin: values[i] = {0, -1}; break;
+      case ReduceOp::ArgMax:
+      case ReduceOp::ArgMin: values[i] = {0, -1}; break;
     }
   }
 
@@ -319,7 +322,8 @@ struct Interpreter {
       case ReduceOp::Min: return apply(Prim::Min);
       case ReduceOp::Any: return apply(Prim::Or);
       case ReduceOp::All: return apply(Prim::And);
-      case ReduceOp::ArgMax: case ReduceOp::ArgMin: break;
+      case ReduceOp::ArgMax:
+      case ReduceOp::ArgMin: break;
     }
     Prim better = in.integer == static_cast<int>(ReduceOp::ArgMax) ? Prim::Gt : Prim::Lt;
     bool nan = is_float(t) && std::isnan(x.f), old_nan = is_float(t) && std::isnan(best[i].f);

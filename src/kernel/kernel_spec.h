@@ -47,13 +47,13 @@ struct KernelSpec {
     bool operator==(const Phase&) const = default;
   };
 
-  std::string name;        // readable in a profile: "mul_add_tanh_f32_r2"; no part of equality
-  AxisValues extents;      // per axis: kRuntime or a small constant; outer axes first
-  std::uint32_t outer = 0; // number of outer axes
+  std::string name;         // readable in a profile: "mul_add_tanh_f32_r2"; no part of equality
+  AxisValues extents;       // per axis: kRuntime or a small constant; outer axes first
+  std::uint32_t outer = 0;  // number of outer axes
   std::int64_t block = 0;
-  bool strict = false;     // math functions to 1 ULP instead of 4
+  bool strict = false;  // math functions to 1 ULP instead of 4
   std::vector<Operand> operands;
-  std::vector<Instr> body; // operand numbers a, b, c are indices into body
+  std::vector<Instr> body;  // operand numbers a, b, c are indices into body
   std::vector<Phase> phases;
 
   std::size_t rank() const { return extents.size(); }
@@ -63,8 +63,8 @@ struct KernelSpec {
 ///   ints[axis], ints[rank + operand * rank + axis]
 /// so that constants may be left unread. Runs the points of outer axis 0 in [begin, end); with no
 /// outer axes begin = 0 and end = 1. `operands` point at the element of index 0 on all axes.
-using KernelFn = void (*)(std::byte* const* operands, const std::int64_t* ints,
-                          std::int64_t begin, std::int64_t end);
+using KernelFn = void (*)(std::byte* const* operands, const std::int64_t* ints, std::int64_t begin,
+                          std::int64_t end);
 
 /// Everything that decides the code, as bytes: the key of the code cache.
 std::string serialise(const KernelSpec& spec);

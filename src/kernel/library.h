@@ -22,7 +22,7 @@ struct ArgDesc {
 /// Size inputs of the op are left out of `in`; their values are in `size_values`.
 struct CallSite {
   const Node* node = nullptr;
-  std::vector<ArgDesc> in, out;                 // outputs are contiguous
+  std::vector<ArgDesc> in, out;                        // outputs are contiguous
   std::vector<std::vector<std::int64_t>> size_values;  // per size input, its elements
   /// Some sizes are upper bounds; the actual ones come with each run.
   bool runtime_sizes = false;
@@ -32,8 +32,8 @@ struct CallSite {
 struct RunArgs {
   std::byte* const* in = nullptr;
   std::byte* const* out = nullptr;
-  std::byte* workspace = nullptr;               // 64-byte aligned, PreparedCall::workspace bytes
-  const ArgDesc* in_desc = nullptr;             // actual sizes and strides of this run
+  std::byte* workspace = nullptr;    // 64-byte aligned, PreparedCall::workspace bytes
+  const ArgDesc* in_desc = nullptr;  // actual sizes and strides of this run
   const ArgDesc* out_desc = nullptr;
   const std::int64_t* const* size_values = nullptr;  // per size input, its elements in this run
   /// Where the op writes the actual extents of its outputs with run-time sizes.

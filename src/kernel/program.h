@@ -18,33 +18,33 @@ struct Place {
 /// A kernel with its meaning: which values its operands are and which sizes its integers.
 struct Kernel {
   KernelSpec spec;
-  std::vector<Value> operands;    // roots
-  std::vector<SizeId> offsets;    // per operand, elements from the start of the root's buffer
-  std::vector<SizeId> ints;       // as KernelFn wants them
-  SizeId points = 1;              // extent of outer axis 0; 1 if there is none
-  SizeId work = 1;                // product of all extents, for the choice of threads
+  std::vector<Value> operands;  // roots
+  std::vector<SizeId> offsets;  // per operand, elements from the start of the root's buffer
+  std::vector<SizeId> ints;     // as KernelFn wants them
+  SizeId points = 1;            // extent of outer axis 0; 1 if there is none
+  SizeId work = 1;              // product of all extents, for the choice of threads
 };
 
 struct Task {
   enum class Kind : std::uint8_t { Kernel, Library, Sizes, Loop };
   Kind kind = Kind::Kernel;
-  std::uint32_t index = 0;        // Kernel: into kernels. Library, Sizes, Loop: the node.
+  std::uint32_t index = 0;  // Kernel: into kernels. Library, Sizes, Loop: the node.
   std::string name;
-  std::vector<Value> reads, writes;     // roots; a root may be read through several views
+  std::vector<Value> reads, writes;  // roots; a root may be read through several views
   /// write k may take over the storage of read j: pairs (k, j), best first.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> in_place;
-  std::vector<std::uint32_t> covers;    // graph nodes computed here
+  std::vector<std::uint32_t> covers;  // graph nodes computed here
   bool may_fail = false;
   OriginId origin = 0;
 };
 
 /// What `lower` makes: once per function, for all sizes.
 struct Program {
-  Graph graph;                    // with explicit copies; every output and update its own value
-  std::vector<Task> tasks;        // in a valid order
+  Graph graph;              // with explicit copies; every output and update its own value
+  std::vector<Task> tasks;  // in a valid order
   std::vector<Kernel> kernels;
   std::unordered_map<Value, Place, ValueHash> places;  // of every value that has memory
-  std::vector<Type> extra;        // types of values past the graph's nodes: partial reductions
+  std::vector<Type> extra;  // types of values past the graph's nodes: partial reductions
   LibraryTable library;
 
   const Type& type(Value v) const {
@@ -54,7 +54,7 @@ struct Program {
 
 struct FuseOptions {
   bool strict_math = false;
-  std::uint32_t max_nodes = 48;     // per kernel: code size grows faster than what fusion saves
+  std::uint32_t max_nodes = 48;  // per kernel: code size grows faster than what fusion saves
   std::uint32_t max_operands = 24;
 };
 

@@ -14,8 +14,8 @@ void verify(const Schedule& s, const MemoryPlan& plan) {
     if (buf.where != Where::Arena || buf.bytes == 0) continue;
     order.push_back(b);
     if (plan.offsets[b] % kArenaAlign || plan.offsets[b] + buf.bytes > plan.bytes)
-      internal_error("plan", fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes", b,
-                                         buf.bytes, plan.offsets[b], plan.bytes));
+      internal_error("plan", fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes",
+                                         b, buf.bytes, plan.offsets[b], plan.bytes));
   }
   std::sort(order.begin(), order.end(),
             [&](auto a, auto b) { return plan.offsets[a] < plan.offsets[b]; });
@@ -29,7 +29,8 @@ void verify(const Schedule& s, const MemoryPlan& plan) {
       bool handed = (a.in_place_of == static_cast<std::int32_t>(order[j]) && b.last == a.first) ||
                     (b.in_place_of == static_cast<std::int32_t>(order[i]) && a.last == b.first);
       if (!apart && !handed)
-        internal_error("plan", fmt::format("buffers {} and {} overlap while both are alive", order[i], order[j]));
+        internal_error("plan", fmt::format("buffers {} and {} overlap while both are alive",
+                                           order[i], order[j]));
     }
   }
 }

@@ -9,8 +9,9 @@ namespace {
 
 /// Order of tasks with `again[v]` = values dropped after their last early use and computed again
 /// right before their next use.
-std::vector<std::uint32_t> with_recomputation(const Program& p, const std::vector<std::uint32_t>& plain,
-                                              const std::unordered_map<std::uint32_t, std::uint32_t>& again_before) {
+std::vector<std::uint32_t> with_recomputation(
+    const Program& p, const std::vector<std::uint32_t>& plain,
+    const std::unordered_map<std::uint32_t, std::uint32_t>& again_before) {
   // again_before: task to repeat -> position in `plain` of the task it is repeated before
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> at;
   for (auto [task, position] : again_before) at[position].push_back(task);
@@ -75,7 +76,8 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
     std::vector<Choice> choices;
     for (std::uint32_t b = 0; b < best.schedule.buffers.size(); ++b) {
       const Buffer& buf = best.schedule.buffers[b];
-      if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak) continue;
+      if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak)
+        continue;
       auto it = producer.find(buf.value);
       if (it == producer.end() || tried.count(it->second) || again.count(it->second)) continue;
       const Task& t = p.tasks[it->second];

@@ -8,7 +8,9 @@
 namespace snug {
 namespace {
 
-std::uint64_t align_up(std::uint64_t n) { return (n + kArenaAlign - 1) / kArenaAlign * kArenaAlign; }
+std::uint64_t align_up(std::uint64_t n) {
+  return (n + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
+}
 
 /// Buffers that share storage in place, as one block with one lifetime.
 struct Block {
@@ -23,7 +25,8 @@ std::vector<Block> make_blocks(const Schedule& s) {
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
     if (buf.where != Where::Arena || buf.bytes == 0) continue;
-    std::int32_t k = buf.in_place_of >= 0 ? block_of[static_cast<std::size_t>(buf.in_place_of)] : -1;
+    std::int32_t k =
+        buf.in_place_of >= 0 ? block_of[static_cast<std::size_t>(buf.in_place_of)] : -1;
     if (k < 0) {
       k = static_cast<std::int32_t>(blocks.size());
       blocks.push_back({buf.first, buf.last, 0, 0, {}});
@@ -56,8 +59,9 @@ std::uint64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>
     }
     block.offset = best == UINT64_MAX ? at : best;
     height = std::max(height, block.offset + block.bytes);
-    auto where = std::upper_bound(placed.begin(), placed.end(), block.offset,
-                                  [&](std::uint64_t o, std::uint32_t j) { return o < blocks[j].offset; });
+    auto where =
+        std::upper_bound(placed.begin(), placed.end(), block.offset,
+                         [&](std::uint64_t o, std::uint32_t j) { return o < blocks[j].offset; });
     placed.insert(where, i);
   }
   return height;
@@ -73,11 +77,13 @@ MemoryPlan pack(const Schedule& s) {
   auto area = [&](std::uint32_t i) {
     return static_cast<double>(blocks[i].bytes) * (blocks[i].last - blocks[i].first + 1);
   };
-  std::stable_sort(by_size.begin(), by_size.end(), [&](auto a, auto b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [&](auto a, auto b) { return blocks[a].bytes > blocks[b].bytes; });
   std::stable_sort(by_time.begin(), by_time.end(), [&](auto a, auto b) {
     return blocks[a].last - blocks[a].first > blocks[b].last - blocks[b].first;
   });
-  std::stable_sort(by_area.begin(), by_area.end(), [&](auto a, auto b) { return area(a) > area(b); });
+  std::stable_sort(by_area.begin(), by_area.end(),
+                   [&](auto a, auto b) { return area(a) > area(b); });
   MemoryPlan plan;
   plan.bytes = UINT64_MAX;
   for (const auto* order : {&by_size, &by_area, &by_time}) {
@@ -98,7 +104,8 @@ MemoryPlan pack(const Schedule& s) {
   std::int64_t live = 0;
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     live += change[at];
-    if (static_cast<std::uint64_t>(live) > plan.load) plan.load = static_cast<std::uint64_t>(live), plan.peak_step = at;
+    if (static_cast<std::uint64_t>(live) > plan.load)
+      plan.load = static_cast<std::uint64_t>(live), plan.peak_step = at;
   }
   verify(s, plan);
   return plan;

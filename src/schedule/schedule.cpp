@@ -17,7 +17,8 @@ std::uint64_t bytes_of(const Program& p, std::span<const std::int64_t> sizes, Va
     if (sizes[d] < 0 || __builtin_mul_overflow(bytes, sizes[d], &bytes)) {
       Dims shape;
       for (SizeId e : t.dims) shape.push_back(sizes[e]);
-      throw Error(Fault::Shape, fmt::format("an array of shape {} is impossible", describe_shape(shape)), {},
+      throw Error(Fault::Shape,
+                  fmt::format("an array of shape {} is impossible", describe_shape(shape)), {},
                   v.node < p.graph.nodes().size() ? p.graph.node(v).origin : 0);
     }
   return static_cast<std::uint64_t>(bytes);
@@ -58,7 +59,8 @@ class Orderer {
       for (Value v : p_.tasks[t].writes)
         if (in_arena(v)) delta += static_cast<std::int64_t>(bytes_of(p_, s_.sizes, v));
       for (Value v : p_.tasks[t].reads) {
-        if (take) --pending[v];
+        if (take)
+          --pending[v];
         else if (pending[v] == 1 && in_arena(v))
           delta -= static_cast<std::int64_t>(bytes_of(p_, s_.sizes, v));
       }
@@ -257,7 +259,8 @@ class Orderer {
     const Task& t = p_.tasks[writer];
     auto read = std::find(t.reads.begin(), t.reads.end(), old);
     if (read == t.reads.end()) return t.kind != Task::Kind::Loop;
-    auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) - t.writes.begin());
+    auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) -
+                                        t.writes.begin());
     auto r = static_cast<std::uint32_t>(read - t.reads.begin());
     return std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
   }
@@ -366,18 +369,23 @@ std::string find_fault(const Program& p, const Schedule& s) {
     const Step& step = s.steps[at];
     for (std::uint32_t b : step.reads) {
       const Buffer& buf = s.buffers[b];
-      if (!written[b]) return at_step(at, fmt::format("reads %{} before it is written", buf.value.node));
-      if (at > buf.last || at < buf.first) return at_step(at, "reads a buffer outside its lifetime");
+      if (!written[b])
+        return at_step(at, fmt::format("reads %{} before it is written", buf.value.node));
+      if (at > buf.last || at < buf.first)
+        return at_step(at, "reads a buffer outside its lifetime");
       if (buf.where == Where::Shared) {
         bool old = has(*p.graph.node(buf.value).op, kLeaf);
-        if (old == renewed[buf.index]) return at_step(at, "reads the wrong version of a shared variable");
+        if (old == renewed[buf.index])
+          return at_step(at, "reads the wrong version of a shared variable");
       }
-      if (!step.commit_copy && std::find(p.tasks[step.task].reads.begin(), p.tasks[step.task].reads.end(),
-                                         buf.value) == p.tasks[step.task].reads.end())
+      if (!step.commit_copy &&
+          std::find(p.tasks[step.task].reads.begin(), p.tasks[step.task].reads.end(), buf.value) ==
+              p.tasks[step.task].reads.end())
         return at_step(at, "reads a buffer of another value");
     }
     for (std::uint32_t b : step.writes) {
-      if (s.buffers[b].first > at || s.buffers[b].last < at) return at_step(at, "writes outside a lifetime");
+      if (s.buffers[b].first > at || s.buffers[b].last < at)
+        return at_step(at, "writes outside a lifetime");
       if (s.buffers[b].where == Where::Shared) {
         if (at < s.commit) return at_step(at, "writes shared storage before the commit point");
         if (renewed[s.buffers[b].index]) return at_step(at, "writes a shared variable twice");
@@ -386,7 +394,8 @@ std::string find_fault(const Program& p, const Schedule& s) {
       written[b] = true;
     }
     if (!step.commit_copy) {
-      if (p.tasks[step.task].may_fail && at >= s.commit) return at_step(at, "may fail after the commit point");
+      if (p.tasks[step.task].may_fail && at >= s.commit)
+        return at_step(at, "may fail after the commit point");
       task_ran[step.task] = true;
     }
   }
@@ -404,19 +413,22 @@ void verify(const Program& p, const Schedule& s) {
   if (std::string fault = find_fault(p, s); !fault.empty()) internal_error("schedule", fault);
 }
 
-
 std::string print(const Program& p, const Schedule& s) {
   std::string text;
   constexpr const char* kWhere[] = {"arena", "argument", "shared", "fresh", "output", "constant"};
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];
     if (at == s.commit) text += "     -- commit point --\n";
-    text += fmt::format("{:4} {:40}{}", at, step.commit_copy ? "copy to shared" : p.tasks[step.task].name,
+    text += fmt::format("{:4} {:40}{}", at,
+                        step.commit_copy ? "copy to shared" : p.tasks[step.task].name,
                         step.again ? " (again)" : "");
     for (std::uint32_t b : step.writes) {
       const Buffer& buf = s.buffers[b];
-      text += fmt::format("  %{} {} {} B{}", buf.value.node, kWhere[static_cast<int>(buf.where)], buf.bytes,
-                          buf.in_place_of >= 0 ? fmt::format(" in place of %{}", s.buffers[buf.in_place_of].value.node) : "");
+      text += fmt::format(
+          "  %{} {} {} B{}", buf.value.node, kWhere[static_cast<int>(buf.where)], buf.bytes,
+          buf.in_place_of >= 0
+              ? fmt::format(" in place of %{}", s.buffers[buf.in_place_of].value.node)
+              : "");
     }
     text += "\n";
   }

@@ -19,12 +19,12 @@ enum class Where : std::uint8_t {
 };
 
 struct Buffer {
-  Value value;                       // what it holds; workspace: of no value
+  Value value;  // what it holds; workspace: of no value
   Where where = Where::Arena;
   std::uint32_t index = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t first = 0, last = 0; // steps, both included; the buffer is alive in between
-  std::int32_t in_place_of = -1;     // takes over the storage of that buffer at step `first`
+  std::uint32_t first = 0, last = 0;  // steps, both included; the buffer is alive in between
+  std::int32_t in_place_of = -1;      // takes over the storage of that buffer at step `first`
   bool workspace = false;
 };
 
@@ -32,7 +32,7 @@ struct Step {
   std::uint32_t task = 0;
   std::vector<std::uint32_t> reads, writes;  // buffers; writes as in the task
   std::int32_t workspace = -1;               // buffer
-  bool again = false;                        // computes a second time what was dropped to save memory
+  bool again = false;  // computes a second time what was dropped to save memory
   /// Copies buffer reads[0] into the storage of a shared variable (writes[0]); no task.
   bool commit_copy = false;
 };
@@ -47,8 +47,8 @@ struct Schedule {
 };
 
 struct TaskSizes {
-  std::vector<std::uint64_t> workspace;    // per task, bytes
-  std::span<const std::int64_t> sizes;     // value of every size expression, at its bound
+  std::vector<std::uint64_t> workspace;  // per task, bytes
+  std::span<const std::int64_t> sizes;   // value of every size expression, at its bound
   /// Per update: the new value has the shape of the old one.
   std::vector<bool> same_shape;
 };

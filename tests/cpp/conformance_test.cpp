@@ -11,19 +11,23 @@
 namespace snug {
 namespace {
 
-constexpr DType kDTypes[] = {DType::Bool, DType::I8,  DType::I32, DType::I64,  DType::U8,
+constexpr DType kDTypes[] = {DType::Bool, DType::I8,  DType::I32,  DType::I64, DType::U8,
                              DType::U64,  DType::F16, DType::BF16, DType::F32, DType::F64};
 
 Array sample(const OpDef& op, DType dtype, const Dims& shape, unsigned seed) {
   std::mt19937 engine(seed);
   Array a = Array::empty(dtype, shape);
   std::uniform_real_distribution<double> real(op.samples.low, op.samples.high);
-  std::int64_t low = is_signed_int(dtype) ? op.samples.int_low : std::max<std::int64_t>(op.samples.int_low, 0);
+  std::int64_t low =
+      is_signed_int(dtype) ? op.samples.int_low : std::max<std::int64_t>(op.samples.int_low, 0);
   std::uniform_int_distribution<std::int64_t> whole(low, std::max(low, op.samples.int_high));
   for (std::int64_t i = 0; i < a.size(); ++i) {
-    if (is_float(dtype)) a.set_double(i, real(engine));
-    else if (dtype == DType::Bool) a.set_int(i, whole(engine) & 1);
-    else a.set_int(i, whole(engine));
+    if (is_float(dtype))
+      a.set_double(i, real(engine));
+    else if (dtype == DType::Bool)
+      a.set_int(i, whole(engine) & 1);
+    else
+      a.set_int(i, whole(engine));
   }
   return a;
 }
@@ -73,7 +77,8 @@ TEST_P(Conformance, CompiledAgreesWithReference) {
     }
     ran = true;
     Function fast = function(inputs, y), slow = function(inputs, y, {.mode = Mode::Reference});
-    Function fast_row = function(row_inputs, z), slow_row = function(row_inputs, z, {.mode = Mode::Reference});
+    Function fast_row = function(row_inputs, z),
+             slow_row = function(row_inputs, z, {.mode = Mode::Reference});
     for (Dims shape : {Dims{0, 3}, Dims{1, 1}, Dims{3, 5}, Dims{7, 37}}) {
       std::vector<Array> values, rows;
       for (int i = 0; i < op.arity; ++i) {

@@ -75,7 +75,7 @@ TEST(CpuCache, SecondProcessCompilesNothing) {
     cold.compile(specs);
     EXPECT_EQ(cold.counters().compiled, 2u);
   }
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(0, ::stat(dir.path.c_str(), &info));
   EXPECT_EQ(info.st_mode & 0777, 0700u);
   EXPECT_EQ(dir.files().size(), 2u);

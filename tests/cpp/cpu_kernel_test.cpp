@@ -1,6 +1,5 @@
-#include "cpu_kernels.h"
-
 #include "base/error.h"
+#include "cpu_kernels.h"
 
 namespace snug::test {
 namespace {
@@ -111,8 +110,8 @@ TEST(CpuKernel, StridedAndBroadcast) {
         b.spec.extents = {kRun, constant ? n : kRun};
         b.spec.outer = 2;
         auto stride = [&](std::int64_t v) { return constant ? v : kRunStride; };
-        int x = b.operand(t, false, {stride(-3 * n), stride(3)});   // reversed rows, steps of 3
-        int y = b.operand(t, false, {stride(2), stride(-2 * 7)});   // transposed and reversed
+        int x = b.operand(t, false, {stride(-3 * n), stride(3)});  // reversed rows, steps of 3
+        int y = b.operand(t, false, {stride(2), stride(-2 * 7)});  // transposed and reversed
         int row = b.operand(t, false, {0, 1}), column = b.operand(t, false, {1, 0});
         int scalar = b.operand(t, false, {0, 0});
         int out = b.operand(t, true, {stride(2 * n), stride(2)});

@@ -53,8 +53,8 @@ struct SpecBuilder {
   std::uint32_t cast(std::uint32_t a, DType t) { return push({Prim::Cast, t, a}); }
   std::uint32_t reduce(ReduceOp r, std::uint32_t a) {
     bool arg = r == ReduceOp::ArgMax || r == ReduceOp::ArgMin;
-    return with_integer(Prim::Reduce, arg ? DType::I64 : spec.body[a].dtype,
-                        static_cast<int>(r), a);
+    return with_integer(Prim::Reduce, arg ? DType::I64 : spec.body[a].dtype, static_cast<int>(r),
+                        a);
   }
   /// Ends a phase.
   void phase(bool inner) {
@@ -76,16 +76,34 @@ inline void put_random(std::byte* p, DType t, std::mt19937_64& rng, bool special
   std::uniform_real_distribution<double> real(-4, 4);
   std::uniform_int_distribution<int> small(-6, 6), one_in(0, 9);
   if (is_float(t)) {
-    const double specials[] = {0.0, -0.0, 1.0, -1.0, 0.5, std::numeric_limits<double>::infinity(),
+    const double specials[] = {0.0,
+                               -0.0,
+                               1.0,
+                               -1.0,
+                               0.5,
+                               std::numeric_limits<double>::infinity(),
                                -std::numeric_limits<double>::infinity(),
-                               std::numeric_limits<double>::quiet_NaN(), 1e30, -1e30, 1e-30, 2.5,
-                               255.5, 300, -300, 3e9, -3e9, 1e19, 70000};
+                               std::numeric_limits<double>::quiet_NaN(),
+                               1e30,
+                               -1e30,
+                               1e-30,
+                               2.5,
+                               255.5,
+                               300,
+                               -300,
+                               3e9,
+                               -3e9,
+                               1e19,
+                               70000};
     double v = special && one_in(rng) < 4 ? specials[bits % std::size(specials)] : real(rng);
     float f = static_cast<float>(v);
     std::uint16_t h = t == DType::F16 ? float_to_half(f) : float_to_bfloat(f);
-    if (t == DType::F64) std::memcpy(p, &v, 8);
-    else if (t == DType::F32) std::memcpy(p, &f, 4);
-    else std::memcpy(p, &h, 2);
+    if (t == DType::F64)
+      std::memcpy(p, &v, 8);
+    else if (t == DType::F32)
+      std::memcpy(p, &f, 4);
+    else
+      std::memcpy(p, &h, 2);
     return;
   }
   if (t == DType::Bool) {
@@ -98,8 +116,16 @@ inline void put_random(std::byte* p, DType t, std::mt19937_64& rng, bool special
 }
 
 inline double read_float(const std::byte* p, DType t) {
-  if (t == DType::F64) { double v; std::memcpy(&v, p, 8); return v; }
-  if (t == DType::F32) { float v; std::memcpy(&v, p, 4); return v; }
+  if (t == DType::F64) {
+    double v;
+    std::memcpy(&v, p, 8);
+    return v;
+  }
+  if (t == DType::F32) {
+    float v;
+    std::memcpy(&v, p, 4);
+    return v;
+  }
   std::uint16_t h;
   std::memcpy(&h, p, 2);
   return t == DType::F16 ? half_to_float(h) : bfloat_to_float(h);
@@ -167,8 +193,10 @@ struct Launch {
       std::int32_t alias = spec.operands[o].may_alias;
       pointers.push_back(alias >= 0 ? pointers[alias] : m[o].at());
     }
-    if (f) f(pointers.data(), ints.data(), begin, end);
-    else interpret(spec, pointers.data(), ints.data(), begin, end);
+    if (f)
+      f(pointers.data(), ints.data(), begin, end);
+    else
+      interpret(spec, pointers.data(), ints.data(), begin, end);
   }
 };
 
@@ -180,8 +208,7 @@ inline CpuJit& jit(int bits = 512) {
 }
 
 /// Compares all memory after a compiled and an interpreted run.
-inline void expect_same(const Launch& launch, double factor = 4, int bits = 512,
-                        double scale = 0) {
+inline void expect_same(const Launch& launch, double factor = 4, int bits = 512, double scale = 0) {
   const KernelSpec& s = launch.spec;
   verify(s);
   KernelFn f = jit(bits).compile(s);
@@ -192,8 +219,9 @@ inline void expect_same(const Launch& launch, double factor = 4, int bits = 512,
     std::int64_t width = size_of(t), n = static_cast<std::int64_t>(got[o].bytes.size());
     std::int64_t margin = Memory::kMargin;
     ASSERT_EQ(0, std::memcmp(got[o].bytes.data(), want[o].bytes.data(), margin)) << print(s);
-    ASSERT_EQ(0, std::memcmp(got[o].bytes.data() + n - margin, want[o].bytes.data() + n - margin,
-                             margin)) << print(s);
+    ASSERT_EQ(
+        0, std::memcmp(got[o].bytes.data() + n - margin, want[o].bytes.data() + n - margin, margin))
+        << print(s);
     for (std::int64_t i = 0; i < (n - 2 * margin) / width; ++i) {
       const std::byte* a = got[o].bytes.data() + margin + i * width;
       const std::byte* b = want[o].bytes.data() + margin + i * width;

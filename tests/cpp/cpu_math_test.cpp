@@ -20,12 +20,14 @@ Wide sigmoid(Wide x) {
 Wide softplus(Wide x) { return x != x ? x : fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
 
 const Function kFunctions[] = {
-    {Prim::Exp, expl},       {Prim::Expm1, expm1l}, {Prim::Exp2, exp2l},   {Prim::Log, logl},
-    {Prim::Log1p, log1pl},   {Prim::Log2, log2l},   {Prim::Log10, log10l}, {Prim::Tanh, tanhl},
-    {Prim::Sigmoid, sigmoid}, {Prim::Softplus, softplus}, {Prim::Erf, erfl}, {Prim::Erfc, erfcl},
-    {Prim::Sin, sinl},       {Prim::Cos, cosl},     {Prim::Tan, tanl},     {Prim::Asin, asinl},
-    {Prim::Acos, acosl},     {Prim::Atan, atanl},   {Prim::Sinh, sinhl},   {Prim::Cosh, coshl},
-    {Prim::Asinh, asinhl},   {Prim::Acosh, acoshl}, {Prim::Atanh, atanhl}, {Prim::Sqrt, sqrtl},
+    {Prim::Exp, expl},          {Prim::Expm1, expm1l}, {Prim::Exp2, exp2l},
+    {Prim::Log, logl},          {Prim::Log1p, log1pl}, {Prim::Log2, log2l},
+    {Prim::Log10, log10l},      {Prim::Tanh, tanhl},   {Prim::Sigmoid, sigmoid},
+    {Prim::Softplus, softplus}, {Prim::Erf, erfl},     {Prim::Erfc, erfcl},
+    {Prim::Sin, sinl},          {Prim::Cos, cosl},     {Prim::Tan, tanl},
+    {Prim::Asin, asinl},        {Prim::Acos, acosl},   {Prim::Atan, atanl},
+    {Prim::Sinh, sinhl},        {Prim::Cosh, coshl},   {Prim::Asinh, asinhl},
+    {Prim::Acosh, acoshl},      {Prim::Atanh, atanhl}, {Prim::Sqrt, sqrtl},
 };
 
 template <class T>

@@ -5,7 +5,7 @@ namespace {
 
 constexpr ReduceOp kAllReductions[] = {ReduceOp::Sum, ReduceOp::Prod,   ReduceOp::Max,
                                        ReduceOp::Min, ReduceOp::ArgMax, ReduceOp::ArgMin};
-constexpr DType kSomeTypes[] = {DType::Bool, DType::I8,  DType::I32, DType::U64,
+constexpr DType kSomeTypes[] = {DType::Bool, DType::I8,   DType::I32, DType::U64,
                                 DType::F16,  DType::BF16, DType::F32, DType::F64};
 
 /// y[outer] = reduction of x over the inner axes.
@@ -60,7 +60,8 @@ TEST(CpuReduce, NarrowerVectorsAgree) {
     for (DType t : {DType::F32, DType::I64, DType::U8})
       for (ReduceOp op : kAllReductions) {
         expect_same(Launch(reduction(op, t, {kRun, kRun}, 1, {kRunStride, 1}, {1, 0}), {3, 77},
-                           {{77, 1}, {}}), 40, bits, 40);
+                           {{77, 1}, {}}),
+                    40, bits, 40);
         expect_same(Launch(reduction(op, t, {kRun, 10}, 1, {10, 1}, {1, 0}), {37, 10}), 40, bits,
                     40);
       }
@@ -117,11 +118,11 @@ TEST(CpuReduce, SeveralInnerAxes) {
   for (ReduceOp op : kAllReductions) {
     // Over axes 0 and 2 of three, and over all but the last of four; the lanes run along the axis
     // that is contiguous, wherever it stands.
-    KernelSpec a = reduction(op, DType::F32, {kRun, kRun, kRun}, 1,
-                             {kRunStride, kRunStride, 1}, {1, 0, 0});
+    KernelSpec a =
+        reduction(op, DType::F32, {kRun, kRun, kRun}, 1, {kRunStride, kRunStride, 1}, {1, 0, 0});
     expect_same(Launch(a, {3, 5, 37}, {{37, 111, 1}, {}}), 40, 512, 60);
-    KernelSpec b = reduction(op, DType::F32, {kRun, kRun, kRun}, 1,
-                             {kRunStride, 1, kRunStride}, {1, 0, 0});
+    KernelSpec b =
+        reduction(op, DType::F32, {kRun, kRun, kRun}, 1, {kRunStride, 1, kRunStride}, {1, 0, 0});
     expect_same(Launch(b, {3, 37, 5}, {{185, 1, 37}, {}}), 40, 512, 60);
     KernelSpec c = reduction(op, DType::F64, {2, kRun, 3, 4}, 2, {kRunStride, 12, 4, 1},
                              {kRunStride, 1, 0, 0});
@@ -139,11 +140,11 @@ TEST(CpuReduce, BlocksOfPartialSums) {
       s.block = block;
       expect_same(Launch(s, {std::max<std::int64_t>(count, 1), n}), 40, 512, 60);
       // Columns: block, column; inner: row.
-      KernelSpec t = reduction(op, DType::F32, {kRun, kRun, kRun}, 2, {0, 1, kRunStride},
-                               {kRunStride, 1, 0});
+      KernelSpec t =
+          reduction(op, DType::F32, {kRun, kRun, kRun}, 2, {0, 1, kRunStride}, {kRunStride, 1, 0});
       t.block = block;
-      expect_same(Launch(t, {std::max<std::int64_t>(count, 1), 21, n},
-                         {{0, 1, 21}, {21, 1, 0}}), 40, 512, 60);
+      expect_same(Launch(t, {std::max<std::int64_t>(count, 1), 21, n}, {{0, 1, 21}, {21, 1, 0}}),
+                  40, 512, 60);
       if (HasFatalFailure()) return;
     }
 }
@@ -169,12 +170,10 @@ TEST(CpuReduce, SoftmaxInThreePhasesInPlace) {
   for (DType t : {DType::F32, DType::F64, DType::BF16}) {
     for (std::int64_t n : {1, 16, 50}) {
       expect_same(Launch(softmax({kRun, 10}, {10, 1}, t), {n, 10}));
-      expect_same(Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 1000},
-                         {{1000, 1}, {1000, 1}}));
-      expect_same(Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 10},
-                         {{10, 1}, {10, 1}}));
-      expect_same(Launch(softmax({kRun, kRun}, {1, kRunStride}, t), {n, 30},
-                         {{1, n}, {1, n}}));
+      expect_same(
+          Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 1000}, {{1000, 1}, {1000, 1}}));
+      expect_same(Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 10}, {{10, 1}, {10, 1}}));
+      expect_same(Launch(softmax({kRun, kRun}, {1, kRunStride}, t), {n, 30}, {{1, n}, {1, n}}));
     }
     if (HasFatalFailure()) return;
   }

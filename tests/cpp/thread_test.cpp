@@ -29,13 +29,15 @@ Array integers(const Dims& shape, unsigned seed, int low, int high, DType dtype 
 void expect_near(const Array& a, const Array& b, double tolerance) {
   ASSERT_EQ(a.shape, b.shape);
   for (std::int64_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(a.at_double(i), b.at_double(i), tolerance * (1 + std::abs(b.at_double(i)))) << "element " << i;
+    ASSERT_NEAR(a.at_double(i), b.at_double(i), tolerance * (1 + std::abs(b.at_double(i))))
+        << "element " << i;
 }
 
 /// The training program of the thread: a dataset in a shared variable, batches by givens, dropout,
 /// softmax and cross-entropy by index, SGD, and an embedding whose rows alone are updated.
 struct Net {
-  static constexpr std::int64_t kRows = 70, kFeatures = 20, kHidden = 16, kClasses = 10, kBatch = 16;
+  static constexpr std::int64_t kRows = 70, kFeatures = 20, kHidden = 16, kClasses = 10,
+                                kBatch = 16;
   Expr data = shared(random({kRows, kFeatures}, 1), "data");
   Expr labels = shared(integers({kRows}, 2, 0, kClasses - 1), "labels");
   Expr words = shared(integers({kRows}, 3, 0, 999), "words");
@@ -54,8 +56,11 @@ struct Net {
     Expr n = shape_i(y, 0);
     Expr loss = mean(-log(subtensor(p, {arange(n), y})));
     auto g = grad(loss, std::vector<Expr>{W1, b1, W2, b2, rows});
-    options.updates = {{W1, W1 - 0.5f * g[0]}, {b1, b1 - 0.5f * g[1]}, {W2, W2 - 0.5f * g[2]},
-                       {b2, b2 - 0.5f * g[3]}, {E, inc_subtensor(E, {idx}, -0.5f * g[4])}};
+    options.updates = {{W1, W1 - 0.5f * g[0]},
+                       {b1, b1 - 0.5f * g[1]},
+                       {W2, W2 - 0.5f * g[2]},
+                       {b2, b2 - 0.5f * g[3]},
+                       {E, inc_subtensor(E, {idx}, -0.5f * g[4])}};
     auto batch = [&](const Expr& v) {
       return subtensor(v, {IndexItem::range(i * kBatch, (i + 1) * kBatch)});
     };
@@ -87,7 +92,8 @@ TEST(Thread, RaggedBatchMakesNoCodeAndNoPlan) {
   Net net;
   Function f = net.make();
   f(Array::scalar(std::int64_t{0}));
-  std::int64_t plans = f.counter("plans"), compiled = f.counter("kernels_compiled"), programs = f.counter("programs");
+  std::int64_t plans = f.counter("plans"), compiled = f.counter("kernels_compiled"),
+               programs = f.counter("programs");
   for (std::int64_t i = 0; i < 5; ++i) f(Array::scalar(i));  // batch 4 has 6 rows
   EXPECT_EQ(f.counter("plans"), plans);
   EXPECT_EQ(f.counter("programs"), programs);
@@ -232,10 +238,12 @@ TEST(Thread, StepsOfEitherSign) {
 }
 
 TEST(Thread, UpdatesReadOldValuesAndMayChangeShapes) {
-  Expr a = shared(Array::from<float>({1, 2}, {2}), "a"), b = shared(Array::from<float>({3, 4}, {2}), "b");
+  Expr a = shared(Array::from<float>({1, 2}, {2}), "a"),
+       b = shared(Array::from<float>({3, 4}, {2}), "b");
   Expr W = shared(random({3, 2}, 16), "W");
   Array w0 = as_shared(W)->get_value();
-  Function swap = function({}, std::vector<Expr>{}, {.updates = {{a, b}, {b, a}, {W, transpose(W)}}});
+  Function swap =
+      function({}, std::vector<Expr>{}, {.updates = {{a, b}, {b, a}, {W, transpose(W)}}});
   swap.call({});
   EXPECT_EQ(as_shared(a)->get_value().at_double(0), 3);
   EXPECT_EQ(as_shared(b)->get_value().at_double(1), 2);
@@ -262,7 +270,8 @@ TEST(Thread, TheSameOutputTwiceIsTwoArrays) {
 TEST(Thread, TwoTrainTwoPredictAtOnce) {
   Expr x = matrix("x");
   Expr W = shared(zeros({64, 8}), "W"), steps = shared(zeros({}), "steps");
-  Function train = function({x}, std::vector<Expr>{}, {.updates = {{W, W + mean(x)}, {steps, steps + 1.0f}}});
+  Function train =
+      function({x}, std::vector<Expr>{}, {.updates = {{W, W + mean(x)}, {steps, steps + 1.0f}}});
   Function predict = function({x}, {dot(x, W), steps}, {.contexts = 2});
   Array ones_in = ones({32, 64});
   std::vector<std::thread> threads;
@@ -304,7 +313,8 @@ TEST(Thread, ExplainShowsEveryStage) {
   Function f = net.make();
   f(Array::scalar(std::int64_t{0}));
   std::string text = f.explain();
-  for (const char* part : {"captured", "rewrite", "placed", "tasks", "kernels", "schedule", "commit point"})
+  for (const char* part :
+       {"captured", "rewrite", "placed", "tasks", "kernels", "schedule", "commit point"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 

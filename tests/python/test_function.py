@@ -564,6 +564,10 @@ def test_eval():
     assert z.eval({y: ones(2), x: ones(2)}).tolist() == [3, 3]
     assert T.constant(2).eval() == 2
     assert (snug.shared(np.float32(2)) + 1).eval() == 3
+    s = snug.shared(np.float32(2))
+    assert s.eval() == 2 and T.constant([1, 2]).eval().flags.writeable
+    s.default_update = s + 1
+    assert s.eval() == 2 and s.eval() == 3
     with pytest.raises(snug.MissingInputError):
         z.eval({x: ones(3)})
     ref = weakref.ref(z)

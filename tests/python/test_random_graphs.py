@@ -61,9 +61,14 @@ class Program:
             return
         x, v = self.items[k]
         name, numpy_name = {
-            "exp": ("exp", np.exp), "tanh": ("tanh", np.tanh), "neg": ("neg", np.negative),
-            "abs": ("abs_", np.abs), "sqr": ("sqr", np.square), "sin": ("sin", np.sin),
-            "floor": ("floor", np.floor), "sigmoid": ("nnet.sigmoid", lambda a: 1 / (1 + np.exp(-a))),
+            "exp": ("exp", np.exp),
+            "tanh": ("tanh", np.tanh),
+            "neg": ("neg", np.negative),
+            "abs": ("abs_", np.abs),
+            "sqr": ("sqr", np.square),
+            "sin": ("sin", np.sin),
+            "floor": ("floor", np.floor),
+            "sigmoid": ("nnet.sigmoid", lambda a: 1 / (1 + np.exp(-a))),
         }[str(self.rng.choice(["exp", "tanh", "neg", "abs", "sqr", "sin", "floor", "sigmoid"]))]
         if name == "exp" and v.size and np.max(v) > 20:
             return
@@ -83,8 +88,13 @@ class Program:
         y, w = self.items[b]
         op = str(self.rng.choice(["add", "sub", "mul", "maximum", "minimum"]))
         expression = getattr(T, op)(x, y)
-        numpy_op = {"sub": np.subtract, "mul": np.multiply, "add": np.add,
-                    "maximum": np.maximum, "minimum": np.minimum}[op]
+        numpy_op = {
+            "sub": np.subtract,
+            "mul": np.multiply,
+            "add": np.add,
+            "maximum": np.maximum,
+            "minimum": np.minimum,
+        }[op]
         dtype = expression.dtype
         with np.errstate(all="ignore"):
             self.note(f"{op}({a}, {b})", expression, numpy_op(v.astype(dtype), w.astype(dtype)))
@@ -94,8 +104,11 @@ class Program:
         if a is None:
             return
         x, v = self.items[a]
-        self.note(f"switch({a} > 0.25, {a}, -1)", T.switch(T.gt(x, 0.25), x, T.cast(-1, x.dtype)),
-                  np.where(v > 0.25, v, np.asarray(-1, v.dtype)))
+        self.note(
+            f"switch({a} > 0.25, {a}, -1)",
+            T.switch(T.gt(x, 0.25), x, T.cast(-1, x.dtype)),
+            np.where(v > 0.25, v, np.asarray(-1, v.dtype)),
+        )
 
     def reduce(self):
         k = self.pick(lambda v: v.ndim > 0 and v.dtype != bool)
@@ -112,8 +125,11 @@ class Program:
         wide = v.astype("float64") if v.dtype.kind == "f" else v.astype("int64")
         with np.errstate(all="ignore"):
             value = getattr(np, op)(wide, axis=axis, keepdims=keepdims)
-        self.note(f"{op}({k}, axis={axis}, keepdims={keepdims})", expression,
-                  np.asarray(value).astype(expression.dtype))
+        self.note(
+            f"{op}({k}, axis={axis}, keepdims={keepdims})",
+            expression,
+            np.asarray(value).astype(expression.dtype),
+        )
 
     def shape(self):
         k = self.pick(lambda v: 1 <= v.ndim <= 3)
@@ -127,9 +143,11 @@ class Program:
         elif choice == 1:
             self.note(f"{k}.flatten()", x.flatten(), v.flatten())
         else:
-            self.note(f"{k}.reshape((-1, shape[-1]))" if v.size else f"{k}.T",
-                      x.reshape((-1, x.shape[v.ndim - 1])) if v.size else x.T,
-                      v.reshape((-1, v.shape[-1])) if v.size else v.T)
+            self.note(
+                f"{k}.reshape((-1, shape[-1]))" if v.size else f"{k}.T",
+                x.reshape((-1, x.shape[v.ndim - 1])) if v.size else x.T,
+                v.reshape((-1, v.shape[-1])) if v.size else v.T,
+            )
 
     def slice(self):
         k = self.pick(lambda v: v.ndim > 0 and v.shape[0] > 0)
@@ -147,7 +165,11 @@ class Program:
         if a is None:
             return
         x, v = self.items[a]
-        self.note(f"dot({a}, {a}.T)", T.dot(x, x.T), (v.astype("float64") @ v.astype("float64").T).astype(v.dtype))
+        self.note(
+            f"dot({a}, {a}.T)",
+            T.dot(x, x.T),
+            (v.astype("float64") @ v.astype("float64").T).astype(v.dtype),
+        )
 
     def join(self):
         a = self.pick(lambda v: v.ndim > 0)
@@ -155,8 +177,11 @@ class Program:
             return
         x, v = self.items[a]
         axis = int(self.rng.integers(0, v.ndim))
-        self.note(f"concatenate([{a}, {a}], {axis})", T.concatenate([x, x], axis=axis),
-                  np.concatenate([v, v], axis=axis))
+        self.note(
+            f"concatenate([{a}, {a}], {axis})",
+            T.concatenate([x, x], axis=axis),
+            np.concatenate([v, v], axis=axis),
+        )
 
     def gather(self):
         a = self.pick(lambda v: v.ndim > 0 and v.shape[0] > 0)
@@ -192,15 +217,22 @@ def run_one(seed):
     if any(v.dtype.kind == "f" and not np.all(np.isfinite(v)) for _, v in program.items):
         return
     try:
-        reference = snug.function(program.inputs, expressions, mode="reference", **options)(*program.values)
+        reference = snug.function(program.inputs, expressions, mode="reference", **options)(
+            *program.values
+        )
         left_out = str(program.rng.choice(PASSES))
-        for name, extra in [("compiled", {}), (f"without {left_out}", {"disabled_passes": [left_out]})]:
+        for name, extra in [
+            ("compiled", {}),
+            (f"without {left_out}", {"disabled_passes": [left_out]}),
+        ]:
             got = snug.function(program.inputs, expressions, **extra, **options)(*program.values)
             for k, (_, want) in enumerate(outputs):
                 compare(f"{name}, output {k}", got[k], want, reference[k], tolerance(program))
     except Exception as error:
         steps = "\n".join(program.log)
-        raise AssertionError(f"SNUG_GRAPH_SEED={seed}\n{steps}\n{type(error).__name__}: {error}") from error
+        raise AssertionError(
+            f"SNUG_GRAPH_SEED={seed}\n{steps}\n{type(error).__name__}: {error}"
+        ) from error
 
 
 if "SNUG_GRAPH_SEED" in os.environ:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
+from snug._core import TensorVariable
 from snug.tensor import _basic as T
 
 
@@ -22,124 +23,124 @@ def _items(args: tuple[Any, ...]) -> Any:
 
 class _Methods:
     @property
-    def tag(self) -> Scratchpad:
+    def tag(self):
         """A place for attributes."""
         return self.__dict__.setdefault("_tag", Scratchpad())
 
     @tag.setter
-    def tag(self, value: Any) -> None:
+    def tag(self, value):
         self.__dict__["_tag"] = value
 
     @property
-    def shape(self):
+    def shape(self) -> TensorVariable:
         """The sizes, an int64 vector that can be unpacked."""
         return _core.shape(self)
 
     @property
-    def size(self):
+    def size(self) -> TensorVariable:
         """The number of elements."""
         return _core.prod(_core.shape(self))
 
     @property
-    def T(self):
+    def T(self) -> TensorVariable:
         """The transpose."""
         return _core.transpose(self)
 
-    def sum(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+    def sum(self, axis=None, dtype=None, keepdims=False, acc_dtype=None) -> TensorVariable:
         return T.sum(self, axis, dtype, keepdims, acc_dtype)
 
-    def prod(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+    def prod(self, axis=None, dtype=None, keepdims=False, acc_dtype=None) -> TensorVariable:
         return T.prod(self, axis, dtype, keepdims, acc_dtype)
 
-    def mean(self, axis=None, dtype=None, keepdims=False, acc_dtype=None):
+    def mean(self, axis=None, dtype=None, keepdims=False, acc_dtype=None) -> TensorVariable:
         return T.mean(self, axis, dtype, False, keepdims, acc_dtype)
 
-    def var(self, axis=None, ddof=0, keepdims=False, corrected=False):
+    def var(self, axis=None, ddof=0, keepdims=False, corrected=False) -> TensorVariable:
         return T.var(self, axis, ddof, keepdims, corrected)
 
-    def std(self, axis=None, ddof=0, keepdims=False, corrected=False):
+    def std(self, axis=None, ddof=0, keepdims=False, corrected=False) -> TensorVariable:
         return T.std(self, axis, ddof, keepdims, corrected)
 
-    def max(self, axis=None, keepdims=False):
+    def max(self, axis=None, keepdims=False) -> TensorVariable:
         return T.max(self, axis, keepdims)
 
-    def min(self, axis=None, keepdims=False):
+    def min(self, axis=None, keepdims=False) -> TensorVariable:
         return T.min(self, axis, keepdims)
 
-    def argmax(self, axis=None, keepdims=False):
+    def argmax(self, axis=None, keepdims=False) -> TensorVariable:
         return T.argmax(self, axis, keepdims)
 
-    def argmin(self, axis=None, keepdims=False):
+    def argmin(self, axis=None, keepdims=False) -> TensorVariable:
         return T.argmin(self, axis, keepdims)
 
-    def any(self, axis=None, keepdims=False):
+    def any(self, axis=None, keepdims=False) -> TensorVariable:
         return T.any(self, axis, keepdims)
 
-    def all(self, axis=None, keepdims=False):
+    def all(self, axis=None, keepdims=False) -> TensorVariable:
         return T.all(self, axis, keepdims)
 
-    def astype(self, dtype):
+    def astype(self, dtype) -> TensorVariable:
         return T.cast(self, dtype)
 
-    def reshape(self, shape, ndim=None, *more):
+    def reshape(self, shape, ndim=None, *more) -> TensorVariable:
         if isinstance(shape, (list, tuple)) or getattr(shape, "ndim", 0) == 1:
             return T.reshape(self, shape, ndim)
         # x.reshape(2, 3): the second size stands where ndim would.
         sizes = [shape] if ndim is None else [shape, ndim, *more]
         return T.reshape(self, sizes)
 
-    def dimshuffle(self, *pattern):
+    def dimshuffle(self, *pattern) -> TensorVariable:
         return _core.dimshuffle(self, _items(pattern))
 
-    def flatten(self, ndim=1):
+    def flatten(self, ndim=1) -> TensorVariable:
         return T.flatten(self, ndim)
 
-    def ravel(self):
+    def ravel(self) -> TensorVariable:
         return T.flatten(self, 1)
 
-    def transpose(self, *axes):
+    def transpose(self, *axes) -> TensorVariable:
         axes = _items(axes)
         return T.transpose(self, axes if len(axes) > 0 else None)
 
-    def swapaxes(self, axis1, axis2):
+    def swapaxes(self, axis1, axis2) -> TensorVariable:
         return T.swapaxes(self, axis1, axis2)
 
-    def squeeze(self, axis=None):
+    def squeeze(self, axis=None) -> TensorVariable:
         return T.squeeze(self, axis)
 
-    def dot(self, other):
+    def dot(self, other) -> TensorVariable:
         return T.dot(self, other)
 
-    def clip(self, a_min, a_max):
+    def clip(self, a_min, a_max) -> TensorVariable:
         return T.clip(self, a_min, a_max)
 
-    def round(self, mode=None):
+    def round(self, mode=None) -> TensorVariable:
         return T.round(self, mode)
 
     def nonzero(self):
         return T.nonzero(self)
 
-    def nonzero_values(self):
+    def nonzero_values(self) -> TensorVariable:
         return T.nonzero_values(self)
 
-    def take(self, indices, axis=None):
+    def take(self, indices, axis=None) -> TensorVariable:
         return T.take(self, indices, axis)
 
-    def fill(self, value):
+    def fill(self, value) -> TensorVariable:
         return T.fill(self, value)
 
-    def zeros_like(self, dtype=None):
+    def zeros_like(self, dtype=None) -> TensorVariable:
         return T.zeros_like(self, dtype)
 
-    def ones_like(self, dtype=None):
+    def ones_like(self, dtype=None) -> TensorVariable:
         return T.ones_like(self, dtype)
 
-    def copy(self, name=None):
+    def copy(self, name=None) -> TensorVariable:
         result = T.tensor_copy(self)
         result.name = name
         return result
 
-    def clone(self):
+    def clone(self) -> TensorVariable:
         """A new input variable of the same type and name."""
         return self.type(self.name)
 
@@ -148,6 +149,10 @@ class _Methods:
         from snug._function import function
 
         given = inputs_to_values or {}
+        if isinstance(self, _core.TensorConstant) and not given:
+            return self.data.copy()
+        if isinstance(self, _core.SharedVariable) and not given and self.default_update is None:
+            return self.get_value()
         cache = self.__dict__.setdefault("_eval_cache", {})
         inputs = tuple(sorted(given, key=id))
         if inputs not in cache:

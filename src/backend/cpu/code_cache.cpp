@@ -46,7 +46,7 @@ bool write_all(int fd, const void* data, std::size_t size) {
 std::optional<std::string> read_own_file(const fs::path& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
-  struct stat info{};
+  struct stat info {};
   std::optional<std::string> result;
   if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid()) {
     std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
@@ -99,7 +99,7 @@ CodeCache::CodeCache(fs::path directory, std::uint64_t max_bytes)
   std::error_code ignored;
   fs::create_directories(directory_.parent_path(), ignored);
   ::mkdir(directory_.c_str(), 0700);
-  struct stat info{};
+  struct stat info {};
   const char* fault = nullptr;
   if (::stat(directory_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
     fault = "it cannot be made";
@@ -155,7 +155,7 @@ void CodeCache::trim() {
   std::time_t now = std::time(nullptr);
   bytes_ = 0;
   for (const fs::directory_entry& e : fs::directory_iterator(directory_, error)) {
-    struct stat info{};
+    struct stat info {};
     if (::lstat(e.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     std::string name = e.path().filename().string();
     if (name.rfind(kTemporary, 0) == 0 && info.st_mtime < now - 3600)

@@ -48,8 +48,8 @@ struct Codegen::Impl {
     passes.addPass(SROAPass(SROAOptions::ModifyCFG));
     passes.addPass(EarlyCSEPass());
     passes.addPass(SimplifyCFGPass());
-    passes.addPass(createFunctionToLoopPassAdaptor(
-        LICMPass(LICMOptions()), /*UseMemorySSA=*/true, /*UseBlockFrequencyInfo=*/false));
+    passes.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()), /*UseMemorySSA=*/true,
+                                                   /*UseBlockFrequencyInfo=*/false));
   }
 
   static std::unique_ptr<TargetMachine> make_machine(const HostCpu& host) {
@@ -63,9 +63,9 @@ struct Codegen::Impl {
     SNUG_CHECK(target, "LLVM has no target {}: {}", triple, error);
     TargetOptions options;
     options.AllowFPOpFusion = FPOpFusion::Strict;
-    return std::unique_ptr<TargetMachine>(target->createTargetMachine(
-        triple, host.name, host.features, options, Reloc::PIC_, CodeModel::Small,
-        CodeGenOptLevel::Default, /*JIT=*/true));
+    return std::unique_ptr<TargetMachine>(
+        target->createTargetMachine(triple, host.name, host.features, options, Reloc::PIC_,
+                                    CodeModel::Small, CodeGenOptLevel::Default, /*JIT=*/true));
   }
 
   std::unique_ptr<Module> build(LLVMContext& context, const KernelSpec& spec,
@@ -100,8 +100,8 @@ std::string Codegen::object_file(const KernelSpec& spec, const std::string& symb
   SmallVector<char, 0> bytes;
   raw_svector_ostream out(bytes);
   legacy::PassManager codegen;
-  bool failed = impl_->machine->addPassesToEmitFile(codegen, out, nullptr,
-                                                    CodeGenFileType::ObjectFile);
+  bool failed =
+      impl_->machine->addPassesToEmitFile(codegen, out, nullptr, CodeGenFileType::ObjectFile);
   SNUG_CHECK(!failed, "LLVM cannot write object files for {}", impl_->host.name);
   codegen.run(*module);
   return std::string(bytes.data(), bytes.size());

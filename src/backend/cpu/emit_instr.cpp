@@ -33,8 +33,7 @@ void KernelEmitter::instr(std::uint32_t i) {
   }
   bool vector = plan.varying[i] && in_vectors_;
   values_[i].clear();
-  for (unsigned k = 0; k < (vector ? copies_ : 1); ++k)
-    values_[i].push_back(compute(i, k, vector));
+  for (unsigned k = 0; k < (vector ? copies_ : 1); ++k) values_[i].push_back(compute(i, k, vector));
 }
 
 Value* KernelEmitter::operand(std::uint32_t i, unsigned copy, bool vector) {
@@ -78,7 +77,8 @@ Value* KernelEmitter::arithmetic(const Instr& in, DType t, V x, V y, V z) {
     case Prim::IsInf:
       return b.CreateFCmpOEQ(math.unary(Intrinsic::fabs, x),
                              math.number(x, std::numeric_limits<double>::infinity()));
-    case Prim::Min: case Prim::Max: return extreme(in.prim, t, x, y);
+    case Prim::Min:
+    case Prim::Max: return extreme(in.prim, t, x, y);
     case Prim::And: return b.CreateAnd(x, y);
     case Prim::Or: return b.CreateOr(x, y);
     case Prim::Xor: return b.CreateXor(x, y);

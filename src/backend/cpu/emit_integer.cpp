@@ -16,7 +16,9 @@ Value* KernelEmitter::int_arithmetic(Prim p, DType t, V x, V y) {
     switch (p) {
       case Prim::Add: return b.CreateOr(x, y);
       case Prim::Sub: return b.CreateXor(x, y);
-      case Prim::Mul: case Prim::Div: case Prim::FloorDiv: return b.CreateAnd(x, y);
+      case Prim::Mul:
+      case Prim::Div:
+      case Prim::FloorDiv: return b.CreateAnd(x, y);
       case Prim::Mod: return zero;
       case Prim::Pow: return b.CreateOr(x, b.CreateNot(y));
       default: return x;
@@ -26,7 +28,9 @@ Value* KernelEmitter::int_arithmetic(Prim p, DType t, V x, V y) {
     case Prim::Add: return b.CreateAdd(x, y);
     case Prim::Sub: return b.CreateSub(x, y);
     case Prim::Mul: return b.CreateMul(x, y);
-    case Prim::Div: case Prim::FloorDiv: case Prim::Mod: return int_divide(p, t, x, y);
+    case Prim::Div:
+    case Prim::FloorDiv:
+    case Prim::Mod: return int_divide(p, t, x, y);
     case Prim::Pow: return int_power(t, x, y);
     case Prim::Neg: return b.CreateNeg(x);
     case Prim::Sqr: return b.CreateMul(x, x);
@@ -38,7 +42,10 @@ Value* KernelEmitter::int_arithmetic(Prim p, DType t, V x, V y) {
       if (!is_signed_int(t)) return r;
       return b.CreateSelect(b.CreateICmpSLT(x, zero), math.integer(x, -1), r);
     }
-    case Prim::Floor: case Prim::Ceil: case Prim::Trunc: case Prim::Round: return x;
+    case Prim::Floor:
+    case Prim::Ceil:
+    case Prim::Trunc:
+    case Prim::Round: return x;
     default: internal_error(__FILE__, fmt::format("{} on {}", name_of(p), name_of(t)));
   }
 }
@@ -160,8 +167,7 @@ Value* KernelEmitter::float_to_signed(V x, unsigned bits) {
   V fits = b.CreateAnd(low, b.CreateFCmpOLT(x, math.number(x, limit)));
   Type* type = math.int_type(x->getType(), bits);
   V r = b.CreateFPToSI(b.CreateSelect(fits, x, math.number(x, 0)), type);
-  return b.CreateSelect(fits, r,
-                        ConstantInt::get(type, APInt::getSignedMinValue(bits)));
+  return b.CreateSelect(fits, r, ConstantInt::get(type, APInt::getSignedMinValue(bits)));
 }
 
 /// 8 and 16 bits go through int32, uint32 through int64, as in C.

@@ -16,8 +16,15 @@ constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
 
 struct KernelEmitter::Scope {
   explicit Scope(KernelEmitter& emitter)
-      : e(emitter), pointer(e.pointer_), index(e.index_), mask(e.mask_), row(e.flat_row_),
-        column(e.flat_column_), start(e.flat_start_), copies(e.copies_), in(e.in_vectors_) {}
+      : e(emitter),
+        pointer(e.pointer_),
+        index(e.index_),
+        mask(e.mask_),
+        row(e.flat_row_),
+        column(e.flat_column_),
+        start(e.flat_start_),
+        copies(e.copies_),
+        in(e.in_vectors_) {}
   ~Scope() {
     e.pointer_ = pointer;
     e.index_ = index;
@@ -37,8 +44,12 @@ struct KernelEmitter::Scope {
 };
 
 KernelEmitter::KernelEmitter(const KernelSpec& spec, const HostCpu& host, Function* function)
-    : s(spec), plan(plan_vectors(spec, host)), f(function), b(function->getContext()),
-      math(b, host, spec.strict), lanes(plan.lanes),
+    : s(spec),
+      plan(plan_vectors(spec, host)),
+      f(function),
+      b(function->getContext()),
+      math(b, host, spec.strict),
+      lanes(plan.lanes),
       vector_bits_(static_cast<unsigned>(host.vector_bits)) {}
 
 void KernelEmitter::emit() {
@@ -54,16 +65,14 @@ void KernelEmitter::emit() {
     return b.CreateLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt64Ty(), ints, at));
   };
   for (std::size_t axis = 0; axis < s.rank(); ++axis)
-    extent_.push_back(s.extents[axis] == KernelSpec::kRuntime ? read(axis)
-                                                              : i64(s.extents[axis]));
+    extent_.push_back(s.extents[axis] == KernelSpec::kRuntime ? read(axis) : i64(s.extents[axis]));
   for (std::size_t o = 0; o < s.operands.size(); ++o) {
-    pointer_.push_back(
-        b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), operands, o)));
+    pointer_.push_back(b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), operands, o)));
     std::vector<V> strides;
     for (std::size_t axis = 0; axis < s.rank(); ++axis) {
       std::int64_t c = s.operands[o].strides[axis];
-      strides.push_back(c == KernelSpec::Operand::kRuntimeStride
-                            ? read(s.rank() + o * s.rank() + axis) : i64(c));
+      strides.push_back(
+          c == KernelSpec::Operand::kRuntimeStride ? read(s.rank() + o * s.rank() + axis) : i64(c));
     }
     stride_.push_back(strides);
   }
@@ -195,9 +204,8 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
       });
       ready_ = ready;
     }
-    loop({middle, range.end}, i64(tail_copies * lanes), [&](V i) {
-      at_vectors(i, tail_copies, b.CreateSub(range.end, i), body);
-    });
+    loop({middle, range.end}, i64(tail_copies * lanes),
+         [&](V i) { at_vectors(i, tail_copies, b.CreateSub(range.end, i), body); });
     ready_.assign(ready_.size(), false);
   });
 }
@@ -221,8 +229,8 @@ Value* KernelEmitter::worth_streaming(V begin) {
     if (!streams(o)) continue;
     std::int64_t width = size_of(s.operands[o].dtype);
     worth = b.CreateOr(worth, b.CreateICmpSGE(points, i64(kStreamingBytes / width)));
-    V address = b.CreateAdd(b.CreatePtrToInt(pointer_[o], b.getInt64Ty()),
-                            b.CreateMul(begin, i64(width)));
+    V address =
+        b.CreateAdd(b.CreatePtrToInt(pointer_[o], b.getInt64Ty()), b.CreateMul(begin, i64(width)));
     misaligned = b.CreateOr(misaligned, b.CreateAnd(address, i64(lanes * width - 1)));
   }
   return b.CreateAnd(worth, b.CreateICmpEQ(misaligned, i64(0)));
@@ -239,8 +247,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   if (remaining) {
     V limit = b.CreateBinaryIntrinsic(Intrinsic::smin, remaining, i64(1 << 20));
     V wide = b.CreateVectorSplat(lanes, b.CreateTrunc(limit, b.getInt32Ty()));
-    for (unsigned k = 0; k < copies; ++k)
-      mask_[k] = b.CreateICmpSLT(vector_position(k, 32), wide);
+    for (unsigned k = 0; k < copies; ++k) mask_[k] = b.CreateICmpSLT(vector_position(k, 32), wide);
   }
   if (plan.mode == Mode::Flat) {
     enter_flat(start);

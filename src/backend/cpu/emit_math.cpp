@@ -63,9 +63,7 @@ V MathEmitter::clamp_above(V x, V limit) {
 V MathEmitter::clamp_below(V x, V limit) {
   return b.CreateSelect(b.CreateFCmpOLT(x, limit), limit, x);
 }
-V MathEmitter::bits(V x) {
-  return b.CreateBitCast(x, int_type(x->getType(), single(x) ? 32 : 64));
-}
+V MathEmitter::bits(V x) { return b.CreateBitCast(x, int_type(x->getType(), single(x) ? 32 : 64)); }
 V MathEmitter::from_bits(V i, V like) { return b.CreateBitCast(i, like->getType()); }
 
 // Adding 1.5 * 2^52 leaves a small whole number in the low bits: vectors of float64 have no
@@ -111,13 +109,12 @@ V MathEmitter::scale(V y, V n) {
     return b.CreateShuffleVector(l, h, both);
   }
   unsigned width = lanes * (single(y) ? 32 : 64);
-  Intrinsic::ID id =
-      single(y) ? (width == 512   ? Intrinsic::x86_avx512_mask_scalef_ps_512
-                   : width == 256 ? Intrinsic::x86_avx512_mask_scalef_ps_256
-                                  : Intrinsic::x86_avx512_mask_scalef_ps_128)
-                : (width == 512   ? Intrinsic::x86_avx512_mask_scalef_pd_512
-                   : width == 256 ? Intrinsic::x86_avx512_mask_scalef_pd_256
-                                  : Intrinsic::x86_avx512_mask_scalef_pd_128);
+  Intrinsic::ID id = single(y) ? (width == 512   ? Intrinsic::x86_avx512_mask_scalef_ps_512
+                                  : width == 256 ? Intrinsic::x86_avx512_mask_scalef_ps_256
+                                                 : Intrinsic::x86_avx512_mask_scalef_ps_128)
+                               : (width == 512   ? Intrinsic::x86_avx512_mask_scalef_pd_512
+                                  : width == 256 ? Intrinsic::x86_avx512_mask_scalef_pd_256
+                                                 : Intrinsic::x86_avx512_mask_scalef_pd_128);
   V mask = ConstantInt::getSigned(b.getIntNTy(lanes == 16 ? 16 : 8), -1);
   std::vector<V> args{y, n, Constant::getNullValue(y->getType()), mask};
   if (width == 512) args.push_back(b.getInt32(4));  // the current rounding direction
@@ -138,14 +135,18 @@ V MathEmitter::call(Prim p, V x, V y) {
     case Prim::Exp: return exp(x);
     case Prim::Expm1: return expm1(x);
     case Prim::Exp2: return exp2(x);
-    case Prim::Log: case Prim::Log2: case Prim::Log10: return log(p, x);
+    case Prim::Log:
+    case Prim::Log2:
+    case Prim::Log10: return log(p, x);
     case Prim::Log1p: return log1p(x);
     case Prim::Tanh: return tanh(x);
     case Prim::Sigmoid: return sigmoid(x);
     case Prim::Softplus: return softplus(x);
     case Prim::Erf: return erf(x);
     case Prim::Erfc: return erfc(x);
-    case Prim::Sin: case Prim::Cos: case Prim::Tan: return trigonometric(p, x);
+    case Prim::Sin:
+    case Prim::Cos:
+    case Prim::Tan: return trigonometric(p, x);
     case Prim::Pow: return single(x) ? pow_single(x, y) : library(p, x, y);
     default: return library(p, x, y);
   }

@@ -28,9 +28,9 @@ class MathEmitter {
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
   llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x);
   llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign);
-  llvm::Type* int_type(llvm::Type* like, unsigned bits) const;    // as many lanes
+  llvm::Type* int_type(llvm::Type* like, unsigned bits) const;  // as many lanes
   llvm::Type* float_type(llvm::Type* like, bool is_double) const;
-  llvm::AllocaInst* local(llvm::Type* type);                      // in the entry block
+  llvm::AllocaInst* local(llvm::Type* type);  // in the entry block
   /// A small whole number (|n| < 2^31, 2^51) as int32 (from float) or int64 (from double).
   llvm::Value* near_integer(llvm::Value* n);
 
@@ -48,8 +48,8 @@ class MathEmitter {
   V poly(V x, std::initializer_list<double> f32, std::initializer_list<double> f64);
   V clamp_above(V x, V limit);  // NaN stays
   V clamp_below(V x, V limit);
-  V power_of_two(V n_as_int);       // 2^n for normal results
-  V scale(V y, V n);                // y * 2^n for any n, rounded once where the CPU can
+  V power_of_two(V n_as_int);  // 2^n for normal results
+  V scale(V y, V n);           // y * 2^n for any n, rounded once where the CPU can
   V bits(V x);
   V from_bits(V i, V like);
 
@@ -59,7 +59,7 @@ class MathEmitter {
   V exp2(V x);
   V expm1(V x);
   Split split(V x);
-  V log_reduced(V f, V e);          // e * ln 2 + log(1 + f)
+  V log_reduced(V f, V e);  // e * ln 2 + log(1 + f)
   V log_special(V x, V result);
   V log(Prim p, V x);
   V log1p_finite(V x);

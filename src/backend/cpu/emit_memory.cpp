@@ -70,8 +70,7 @@ Value* KernelEmitter::lane_offsets(std::size_t o, unsigned copy) {
     V position = vector_position(copy, 32);
     return b.CreateMul(position, ConstantInt::getSigned(position->getType(), stride));
   }
-  return b.CreateMul(vector_position(copy, 64),
-                     b.CreateVectorSplat(lanes, stride_[o][plan.axis]));
+  return b.CreateMul(vector_position(copy, 64), b.CreateVectorSplat(lanes, stride_[o][plan.axis]));
 }
 
 Value* KernelEmitter::load(std::size_t o, unsigned copy) {

@@ -16,9 +16,10 @@ bool is_arg(ReduceOp r) { return r == ReduceOp::ArgMax || r == ReduceOp::ArgMin;
 Constant* identity(ReduceOp op, DType t, Type* type) {
   bool lowest = op == ReduceOp::Max || op == ReduceOp::ArgMax;
   switch (op) {
-    case ReduceOp::Sum: case ReduceOp::Any: return Constant::getNullValue(type);
-    case ReduceOp::Prod: case ReduceOp::All:
-      return is_float(t) ? ConstantFP::get(type, 1.0) : ConstantInt::get(type, 1);
+    case ReduceOp::Sum:
+    case ReduceOp::Any: return Constant::getNullValue(type);
+    case ReduceOp::Prod:
+    case ReduceOp::All: return is_float(t) ? ConstantFP::get(type, 1.0) : ConstantInt::get(type, 1);
     default: break;
   }
   if (is_float(t)) return ConstantFP::getInfinity(type, lowest);
@@ -74,8 +75,7 @@ void KernelEmitter::fold(std::uint32_t i) {
       V suffix = i64(1);
       for (std::size_t axis = plan.axis + 1; axis < s.rank(); ++axis)
         suffix = b.CreateMul(suffix, extent_[axis]);
-      at = b.CreateAdd(
-          at, b.CreateMul(vector_position(k, 64), b.CreateVectorSplat(lanes, suffix)));
+      at = b.CreateAdd(at, b.CreateMul(vector_position(k, 64), b.CreateVectorSplat(lanes, suffix)));
     }
     V old_at = b.CreateLoad(at->getType(), acc.position[k]);
     V take = better(op, t, x, at, old, old_at);
@@ -105,8 +105,7 @@ void KernelEmitter::finish_reduce(std::uint32_t i) {
     };
     at.resize(value.size());
     for (std::size_t half = value.size() / 2; half > 0; half /= 2)
-      for (std::size_t k = 0; k < half; ++k)
-        join(value[k], at[k], value[k + half], at[k + half]);
+      for (std::size_t k = 0; k < half; ++k) join(value[k], at[k], value[k + half], at[k + half]);
     V x = value[0], x_at = at[0];
     for (unsigned n = lanes; n > 1; n /= 2) {
       V low = halves(x, false), high = halves(x, true);

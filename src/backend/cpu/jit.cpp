@@ -53,8 +53,8 @@ struct CpuJit::Impl {
   std::atomic<std::uint64_t> compiled{0}, from_disk{0}, from_memory{0};
 
   Impl(HostCpu h, const std::filesystem::path& directory) : host(std::move(h)), cache(directory) {
-    environment = fmt::format("emitter {}|llvm {}|{}", kEmitterVersion, Codegen::version(),
-                              host.key());
+    environment =
+        fmt::format("emitter {}|llvm {}|{}", kEmitterVersion, Codegen::version(), host.key());
   }
 
   orc::LLJIT& linker() {
@@ -71,11 +71,11 @@ struct CpuJit::Impl {
                                                llvm::JITSymbolFlags::Exported};
     check(main.define(orc::absoluteSymbols(std::move(symbols))), "CpuJit");
     char prefix = jit->getDataLayout().getGlobalPrefix();
-    main.addGenerator(value_of(
-        orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(prefix), "CpuJit"));
+    main.addGenerator(
+        value_of(orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(prefix), "CpuJit"));
     if (host.libmvec)
-      main.addGenerator(value_of(
-          orc::DynamicLibrarySearchGenerator::Load("libmvec.so.1", prefix), "CpuJit"));
+      main.addGenerator(
+          value_of(orc::DynamicLibrarySearchGenerator::Load("libmvec.so.1", prefix), "CpuJit"));
     return *jit;
   }
 

@@ -112,16 +112,16 @@ class KernelEmitter {
   llvm::IRBuilder<> b;
   MathEmitter math;
   unsigned lanes;
-  unsigned vector_bits_;                  // of the machine's vectors
+  unsigned vector_bits_;  // of the machine's vectors
 
   V begin_ = nullptr, end_ = nullptr;
   std::vector<V> extent_;
   std::vector<std::vector<V>> stride_;  // per operand and axis
   std::vector<V> pointer_, index_;
-  bool in_vectors_ = false;             // inside the loop over the vector axis
+  bool in_vectors_ = false;  // inside the loop over the vector axis
   unsigned copies_ = 1;
-  std::vector<V> mask_;                 // per copy; null: all lanes
-  bool streaming_ = false;              // stores go around the caches
+  std::vector<V> mask_;     // per copy; null: all lanes
+  bool streaming_ = false;  // stores go around the caches
   /// Operands sorted into lanes; empty outside the phases that use them.
   std::map<std::pair<std::size_t, unsigned>, llvm::AllocaInst*> tile_in_, tile_out_;
   std::map<std::pair<llvm::Type*, bool>, llvm::Function*> tile_functions_;

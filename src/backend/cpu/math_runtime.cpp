@@ -50,24 +50,45 @@ void* address_of(F* f) {
 
 // A function of the C library under its three names; the float32 and float64 forms back up the
 // vector code for arguments it does not cover.
-#define SNUG_UNARY(name)                                                    \
-  {"snug_f32_" #name, address_of(map1<float, name##f>)},                    \
-  {"snug_f64_" #name, address_of(map1<double, name>)},                      \
-  {"snug_strict_" #name, address_of(map1<double, narrow1<name##l>>)}
-#define SNUG_BINARY(name)                                                   \
-  {"snug_f32_" #name, address_of(map2<float, name##f>)},                    \
-  {"snug_f64_" #name, address_of(map2<double, name>)},                      \
-  {"snug_strict_" #name, address_of(map2<double, narrow2<name##l>>)}
+#define SNUG_UNARY(name)                                             \
+  {"snug_f32_" #name, address_of(map1<float, name##f>)},             \
+      {"snug_f64_" #name, address_of(map1<double, name>)}, {         \
+    "snug_strict_" #name, address_of(map1<double, narrow1<name##l>>) \
+  }
+#define SNUG_BINARY(name)                                            \
+  {"snug_f32_" #name, address_of(map2<float, name##f>)},             \
+      {"snug_f64_" #name, address_of(map2<double, name>)}, {         \
+    "snug_strict_" #name, address_of(map2<double, narrow2<name##l>>) \
+  }
 
 }  // namespace
 
 std::span<const RuntimeSymbol> runtime_symbols() {
   static const std::vector<RuntimeSymbol> symbols = {
-      SNUG_UNARY(exp), SNUG_UNARY(expm1), SNUG_UNARY(exp2), SNUG_UNARY(log), SNUG_UNARY(log1p),
-      SNUG_UNARY(log2), SNUG_UNARY(log10), SNUG_UNARY(tanh), SNUG_UNARY(erf), SNUG_UNARY(erfc),
-      SNUG_UNARY(sin), SNUG_UNARY(cos), SNUG_UNARY(tan), SNUG_UNARY(asin), SNUG_UNARY(acos),
-      SNUG_UNARY(atan), SNUG_UNARY(sinh), SNUG_UNARY(cosh), SNUG_UNARY(asinh), SNUG_UNARY(acosh),
-      SNUG_UNARY(atanh), SNUG_BINARY(pow), SNUG_BINARY(atan2), SNUG_BINARY(fmod),
+      SNUG_UNARY(exp),
+      SNUG_UNARY(expm1),
+      SNUG_UNARY(exp2),
+      SNUG_UNARY(log),
+      SNUG_UNARY(log1p),
+      SNUG_UNARY(log2),
+      SNUG_UNARY(log10),
+      SNUG_UNARY(tanh),
+      SNUG_UNARY(erf),
+      SNUG_UNARY(erfc),
+      SNUG_UNARY(sin),
+      SNUG_UNARY(cos),
+      SNUG_UNARY(tan),
+      SNUG_UNARY(asin),
+      SNUG_UNARY(acos),
+      SNUG_UNARY(atan),
+      SNUG_UNARY(sinh),
+      SNUG_UNARY(cosh),
+      SNUG_UNARY(asinh),
+      SNUG_UNARY(acosh),
+      SNUG_UNARY(atanh),
+      SNUG_BINARY(pow),
+      SNUG_BINARY(atan2),
+      SNUG_BINARY(fmod),
       {"snug_strict_sigmoid", address_of(map1<double, narrow1<sigmoidl>>)},
       {"snug_strict_softplus", address_of(map1<double, narrow1<softplusl>>)},
   };

@@ -16,12 +16,15 @@ constexpr std::int64_t kMaxTilePoints = 16;
 /// Instructions of the machine, roughly.
 int weight(const Instr& in) {
   switch (in.prim) {
-    case Prim::Const: case Prim::Index: return 0;
+    case Prim::Const:
+    case Prim::Index: return 0;
     case Prim::Pow: return 60;
-    case Prim::FloorDiv: case Prim::Mod: return 30;
+    case Prim::FloorDiv:
+    case Prim::Mod: return 30;
     case Prim::Div: return is_float(in.dtype) ? 2 : 20;
     case Prim::Philox: return 40;
-    case Prim::Erf: case Prim::Erfc: return 50;
+    case Prim::Erf:
+    case Prim::Erfc: return 50;
     default: break;
   }
   return in.prim >= Prim::Exp && in.prim <= Prim::Atanh ? 25 : 1;
@@ -63,11 +66,14 @@ bool fits_flat(const KernelSpec& s, unsigned lanes) {
   int through = 0, other = 0;
   for (const KernelSpec::Operand& o : s.operands) {
     std::int64_t a = o.strides[last - 1], b = o.strides[last];
-    if (b == 1 && a == c) ++through;
+    if (b == 1 && a == c)
+      ++through;
     else if (a == KernelSpec::Operand::kRuntimeStride || b == KernelSpec::Operand::kRuntimeStride)
       return false;
-    else if (std::abs(a) > (1 << 20) || std::abs(b) > (1 << 20)) return false;
-    else if (a != 0 || b != 0) other += o.write ? 4 : a != 0;
+    else if (std::abs(a) > (1 << 20) || std::abs(b) > (1 << 20))
+      return false;
+    else if (a != 0 || b != 0)
+      other += o.write ? 4 : a != 0;
   }
   return through > 0 && other <= 2 * through;
 }
@@ -143,9 +149,8 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     auto repeats = static_cast<unsigned>(plan.period / std::gcd<std::int64_t>(plan.period, lanes));
     plan.unroll = repeats <= 16 && repeats * total <= 200 ? repeats : 1;
     plan.streaming = total <= kMaxStreamingWeight;
-  } else if (outer != s.outer &&
-             (!has_inner || short_inner || inner == s.rank() ||
-              axis_cost(s, outer, lanes) < axis_cost(s, inner, lanes))) {
+  } else if (outer != s.outer && (!has_inner || short_inner || inner == s.rank() ||
+                                  axis_cost(s, outer, lanes) < axis_cost(s, inner, lanes))) {
     plan.mode = Mode::Outer;
     plan.axis = outer;
     plan.unroll_inner = short_inner && points * inner_weight <= kMaxUnrolledWeight;

@@ -27,7 +27,7 @@ struct VectorPlan {
   std::vector<bool> tiled;
   /// Large results that nobody reads at once go around the caches, as memcpy does it.
   bool streaming = false;
-  std::int64_t period = 0;    // Flat: extent of the last axis
+  std::int64_t period = 0;  // Flat: extent of the last axis
   /// Per instruction: differs between lanes.
   std::vector<bool> varying;
 

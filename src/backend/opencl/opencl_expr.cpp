@@ -18,7 +18,8 @@ std::string real_literal(double value, bool single) {
   if (std::isnan(value)) return single ? "NAN" : "(double)NAN";
   if (std::isinf(value))
     return fmt::format("{}{}INFINITY", value < 0 ? "-" : "", single ? "" : "(double)");
-  std::string text = single ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
+  std::string text =
+      single ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
   if (text == "inf" || text == "-inf") return text[0] == '-' ? "-INFINITY" : "INFINITY";
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return single ? text + "f" : text;
@@ -31,9 +32,9 @@ std::string real_literal(double value, bool single) {
 }  // namespace
 
 std::string opencl_type(DType t) {
-  constexpr const char* kTypes[kDTypeCount] = {"uchar", "char", "short", "int",   "long",
-                                               "uchar", "ushort", "uint", "ulong", "float",
-                                               "float", "float", "double"};
+  constexpr const char* kTypes[kDTypeCount] = {"uchar", "char",   "short", "int",   "long",
+                                               "uchar", "ushort", "uint",  "ulong", "float",
+                                               "float", "float",  "double"};
   return kTypes[static_cast<int>(t)];
 }
 
@@ -89,7 +90,8 @@ std::string OpenClExpr::expr(const Instr& in) {
     case Prim::Or: return fmt::format("{} | {}", a, b);
     case Prim::Xor: return fmt::format("{} ^ {}", a, b);
     case Prim::Not: return t == DType::Bool ? "!" + a : "~" + a;
-    case Prim::Shl: case Prim::Shr: return shift(in, a, b);
+    case Prim::Shl:
+    case Prim::Shr: return shift(in, a, b);
     case Prim::Philox: return fmt::format("{}({}, {}).s{}", helper("philox"), a, b, in.integer);
     default: return arithmetic(in.prim, t, a, b, c);
   }
@@ -156,13 +158,19 @@ std::string OpenClExpr::function(Prim p, DType t, const std::string& a, const st
 
 std::string OpenClExpr::bool_arithmetic(Prim p, const std::string& a, const std::string& b) {
   switch (p) {
-    case Prim::Add: case Prim::Max: return fmt::format("{} | {}", a, b);
+    case Prim::Add:
+    case Prim::Max: return fmt::format("{} | {}", a, b);
     case Prim::Sub: return fmt::format("{} ^ {}", a, b);
-    case Prim::Mul: case Prim::Min: case Prim::Div: case Prim::FloorDiv:
-      return fmt::format("{} & {}", a, b);
+    case Prim::Mul:
+    case Prim::Min:
+    case Prim::Div:
+    case Prim::FloorDiv: return fmt::format("{} & {}", a, b);
     case Prim::Mod: return "0";
     case Prim::Pow: return fmt::format("{} | !{}", a, b);
-    case Prim::Neg: case Prim::Abs: case Prim::Sign: case Prim::Sqr: return a;
+    case Prim::Neg:
+    case Prim::Abs:
+    case Prim::Sign:
+    case Prim::Sqr: return a;
     default: unsupported(p, DType::Bool);
   }
 }
@@ -171,7 +179,9 @@ std::string OpenClExpr::int_arithmetic(Prim p, DType t, const std::string& a,
                                        const std::string& b) {
   std::string type = opencl_type(t), wide = wide_type(t);
   bool is_signed = is_signed_int(t);
-  auto wrap = [&](char op) { return fmt::format("({0})(({1}){2} {4} ({1}){3})", type, wide, a, b, op); };
+  auto wrap = [&](char op) {
+    return fmt::format("({0})(({1}){2} {4} ({1}){3})", type, wide, a, b, op);
+  };
   std::string negated = fmt::format("({})(0 - ({}){})", type, wide, a);
   std::string unlike = fmt::format("{0} % {1} != 0 && ({0} < 0) != ({1} < 0)", a, b);
   auto divide = [&](const std::string& by_minus_one, const std::string& result) {
@@ -222,9 +232,9 @@ std::string OpenClExpr::cast(DType from, DType to, const std::string& a) {
     return fmt::format("{}((float){})", helper("round_bfloat"), a);
   }
   if (!is_float(from) || is_float(to)) return fmt::format("({}){}", type, a);
-  const char* name = to == DType::U64                        ? "to_ulong"
+  const char* name = to == DType::U64                       ? "to_ulong"
                      : to == DType::I64 || to == DType::U32 ? "to_long"
-                                                             : "to_int";
+                                                            : "to_int";
   if (to == DType::U64) helper("to_long", from);
   return fmt::format("({}){}({})", type, helper(name, from), a);
 }

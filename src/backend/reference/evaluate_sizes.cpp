@@ -14,7 +14,7 @@ std::string describe(const Infer::Requirement& r, std::span<const std::int64_t> 
 }
 
 void check(const Infer::Requirement& r, std::span<const std::int64_t> values) {
-  if (!holds(r, values)) throw Error(Fault::Shape, describe(r, values), r.hint, r.origin);
+  if (!holds(r, values)) throw Error(r.fault, describe(r, values), r.hint, r.origin);
 }
 
 }  // namespace snug

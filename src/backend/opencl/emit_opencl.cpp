@@ -1,0 +1,231 @@
+#include "backend/opencl/emit_opencl.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <limits>
+
+#include "backend/opencl/opencl_expr.h"
+#include "base/error.h"
+
+namespace snug {
+
+namespace {
+
+using Operand = KernelSpec::Operand;
+
+/// The type of an operand's elements in memory.
+std::string memory_type(DType t) {
+  if (t == DType::F16) return "half";
+  return t == DType::BF16 ? "ushort" : opencl_type(t);
+}
+
+bool is_arg(ReduceOp r) { return r == ReduceOp::ArgMax || r == ReduceOp::ArgMin; }
+
+std::string identity(ReduceOp op, DType t) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  std::int64_t bits = t == DType::Bool ? 1 : 8 * size_of(t);
+  std::int64_t high = 0, low = 0;
+  if (is_signed_int(t)) {
+    high = static_cast<std::int64_t>(~std::uint64_t{0} >> (65 - bits));
+    low = -high - 1;
+  } else if (is_discrete(t)) {
+    high = static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - bits));
+  }
+  switch (op) {
+    case ReduceOp::Prod:
+    case ReduceOp::All: return opencl_literal(t, {1, 1});
+    case ReduceOp::Max: return opencl_literal(t, {-kInf, low});
+    case ReduceOp::Min: return opencl_literal(t, {kInf, high});
+    default: return opencl_literal(t, {0, 0});
+  }
+}
+
+class Emitter {
+ public:
+  explicit Emitter(const KernelSpec& spec) : s_(spec), expr_(spec) {}
+
+  std::string emit() {
+    depth_ = 1;
+    sizes();
+    point();
+    for (const KernelSpec::Phase& p : s_.phases) phase(p);
+    return expr_.prelude() + signature() + out_ + "}\n";
+  }
+
+ private:
+  template <class... T>
+  void line(fmt::format_string<T...> format, T&&... args) {
+    out_.append(2 * depth_, ' ');
+    fmt::format_to(std::back_inserter(out_), format, std::forward<T>(args)...);
+    out_ += '\n';
+  }
+
+  std::string signature() const {
+    std::string out = fmt::format("__kernel void {}(", opencl_name(s_));
+    for (std::size_t o = 0; o < s_.operands.size(); ++o)
+      out += fmt::format("__global {}{}* p{}, const long o{},\n    ",
+                         s_.operands[o].write ? "" : "const ", memory_type(s_.operands[o].dtype), o,
+                         o);
+    return out + "__global const long* ints, const long end) {\n";
+  }
+
+  std::string extent(std::size_t axis) const {
+    return s_.extents[axis] == KernelSpec::kRuntime ? fmt::format("e{}", axis)
+                                                    : fmt::format("{}L", s_.extents[axis]);
+  }
+
+  /// Reads the sizes and strides that are no constants.
+  void sizes() {
+    for (std::size_t axis = 0; axis < s_.rank(); ++axis)
+      if (s_.extents[axis] == KernelSpec::kRuntime) line("const long e{0} = ints[{0}];", axis);
+    for (std::size_t o = 0; o < s_.operands.size(); ++o)
+      for (std::size_t axis = 0; axis < s_.rank(); ++axis)
+        if (s_.operands[o].strides[axis] == Operand::kRuntimeStride)
+          line("const long s{}_{} = ints[{}];", o, axis, s_.rank() * (1 + o) + axis);
+  }
+
+  /// The outer indices of this work item.
+  void point() {
+    line("const long point = (long)get_global_id(0);");
+    line("if (point >= end) return;");
+    std::string rest = "point";
+    for (std::size_t axis = s_.outer; axis-- > 1;) {
+      line("const long i{} = {} % {};", axis, rest, extent(axis));
+      line("const long r{} = {} / {};", axis, rest, extent(axis));
+      rest = fmt::format("r{}", axis);
+    }
+    if (s_.outer) line("const long i0 = {};", rest);
+  }
+
+  void phase(const KernelSpec::Phase& p) {
+    inner_ = p.inner;
+    if (p.inner) {
+      for (std::uint32_t i = p.begin; i < p.end; ++i)
+        if (s_.body[i].prim == Prim::Reduce) start_reduce(i);
+      for (std::size_t axis = s_.outer; axis < s_.rank(); ++axis) loop(axis);
+      if (s_.outer == s_.rank()) line("{{"), ++depth_;
+    }
+    for (std::uint32_t i = p.begin; i < p.end; ++i) instr(i);
+    while (depth_ > 1) --depth_, line("}}");
+  }
+
+  void loop(std::size_t axis) {
+    if (s_.block && axis == s_.outer)
+      line("for (long i{0} = i0 * {1}L; i{0} < min({2}, (i0 + 1) * {1}L); ++i{0}) {{", axis,
+           s_.block, extent(axis));
+    else
+      line("for (long i{0} = 0; i{0} < {1}; ++i{0}) {{", axis, extent(axis));
+    ++depth_;
+  }
+
+  /// Inner axes have index 0 in outer phases.
+  bool at_zero(std::size_t axis) const { return axis >= s_.outer && !inner_; }
+
+  std::string address(std::size_t o) const {
+    std::string out = fmt::format("o{}", o);
+    for (std::size_t axis = 0; axis < s_.rank(); ++axis) {
+      std::int64_t stride = s_.operands[o].strides[axis];
+      if (stride == 0 || at_zero(axis)) continue;
+      out += fmt::format(" + i{}", axis);
+      if (stride == Operand::kRuntimeStride)
+        out += fmt::format(" * s{}_{}", o, axis);
+      else if (stride != 1)
+        out += fmt::format(" * {}L", stride);
+    }
+    return out;
+  }
+
+  /// Number of this point among axes [from, rank) in C order.
+  std::string flat(std::size_t from) const {
+    std::string out = "0L";
+    for (std::size_t axis = from; axis < s_.rank(); ++axis) {
+      std::string index = at_zero(axis) ? "0L" : fmt::format("i{}", axis);
+      out = out == "0L" ? index : fmt::format("({} * {} + {})", out, extent(axis), index);
+    }
+    return out;
+  }
+
+  std::string load(const Instr& in) const {
+    std::string at = address(in.integer);
+    switch (in.dtype) {
+      case DType::F16: return fmt::format("vload_half({}, p{})", at, in.integer);
+      case DType::BF16: return fmt::format("as_float((uint)p{}[{}] << 16)", in.integer, at);
+      case DType::Bool: return fmt::format("p{}[{}] != 0", in.integer, at);
+      default: return fmt::format("p{}[{}]", in.integer, at);
+    }
+  }
+
+  void store(const Instr& in) {
+    std::string at = address(in.integer);
+    if (in.dtype == DType::F16)
+      line("vstore_half_rte(v{}, {}, p{});", in.a, at, in.integer);
+    else if (in.dtype == DType::BF16)
+      line("p{}[{}] = {}(v{});", in.integer, at, expr_.helper("bfloat"), in.a);
+    else
+      line("p{}[{}] = v{};", in.integer, at, in.a);
+  }
+
+  void instr(std::uint32_t i) {
+    const Instr& in = s_.body[i];
+    std::string value;
+    switch (in.prim) {
+      case Prim::Store: return store(in);
+      case Prim::Reduce: return fold(i);
+      case Prim::Load: value = load(in); break;
+      case Prim::Index: value = at_zero(in.integer) ? "0" : fmt::format("i{}", in.integer); break;
+      case Prim::FlatIndex: value = flat(s_.block ? 1 : 0); break;
+      default: value = expr_.expr(in);
+    }
+    line("const {} v{} = {};", opencl_type(in.dtype), i, value);
+  }
+
+  void start_reduce(std::uint32_t i) {
+    const Instr& in = s_.body[i];
+    auto op = static_cast<ReduceOp>(in.integer);
+    DType t = s_.body[in.a].dtype;
+    if (is_arg(op)) {
+      line("long v{} = -1;", i);
+      line("{} best{} = 0;", opencl_type(t), i);
+    } else {
+      line("{} v{} = {};", opencl_type(t), i, identity(op, t));
+    }
+  }
+
+  /// The first NaN wins an ArgMax or ArgMin, else the first of equal values.
+  void fold(std::uint32_t i) {
+    const Instr& in = s_.body[i];
+    auto op = static_cast<ReduceOp>(in.integer);
+    DType t = s_.body[in.a].dtype;
+    std::string x = fmt::format("v{}", in.a), sum = fmt::format("v{}", i);
+    if (is_arg(op)) {
+      std::string nan = is_float(t) ? fmt::format(" || (isnan({}) && !isnan(best{}))", x, i) : "";
+      line("if (v{0} < 0{1} || {2} {3} best{0}) {{", i, nan, x, op == ReduceOp::ArgMax ? '>' : '<');
+      line("  best{} = {};", i, x);
+      line("  v{} = {};", i, flat(s_.outer));
+      line("}}");
+      return;
+    }
+    constexpr Prim kSteps[] = {Prim::Add, Prim::Mul, Prim::Max, Prim::Min, Prim::Max, Prim::Min};
+    line("{} = {};", sum, expr_.arithmetic(kSteps[in.integer], t, sum, x, ""));
+  }
+
+  const KernelSpec& s_;
+  OpenClExpr expr_;
+  std::string out_;
+  int depth_ = 0;
+  bool inner_ = false;
+};
+
+}  // namespace
+
+std::string opencl_name(const KernelSpec& spec) {
+  std::string out = "snug_" + (spec.name.empty() ? "kernel" : spec.name);
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return out;
+}
+
+std::string emit_opencl(const KernelSpec& spec) { return Emitter(spec).emit(); }
+
+}  // namespace snug

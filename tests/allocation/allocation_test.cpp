@@ -1,0 +1,117 @@
+// Steady calls allocate nothing: malloc and operator new are interposed, and each allocation is
+// put down to the library whose code asked for it. A program of its own, since it replaces malloc.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "snug.h"
+
+namespace {
+
+struct Count {
+  char object[96];
+  std::atomic<long> calls;
+};
+Count counts[32];
+std::atomic<bool> counting{false};
+
+void note(void* caller) {
+  if (!counting.load(std::memory_order_relaxed)) return;
+  Dl_info info;
+  const char* path = dladdr(caller, &info) && info.dli_fname ? info.dli_fname : "?";
+  const char* name = std::strrchr(path, '/') ? std::strrchr(path, '/') + 1 : path;
+  for (Count& c : counts) {
+    if (!c.object[0]) std::snprintf(c.object, sizeof c.object, "%s", name);
+    if (std::strcmp(c.object, name) == 0) {
+      ++c.calls;
+      return;
+    }
+  }
+}
+
+void* real_malloc(std::size_t bytes) {
+  static auto real = reinterpret_cast<void* (*)(std::size_t)>(dlsym(RTLD_NEXT, "malloc"));
+  return real(bytes);
+}
+
+}  // namespace
+
+extern "C" void* malloc(std::size_t bytes) {
+  note(__builtin_return_address(0));
+  return real_malloc(bytes);
+}
+void* operator new(std::size_t bytes) {
+  note(__builtin_return_address(0));
+  if (void* p = real_malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t bytes) {
+  note(__builtin_return_address(0));
+  if (void* p = real_malloc(bytes)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+
+namespace snug {
+namespace {
+
+/// Allocations of libsnug itself in `calls` steady calls; prints those of other libraries.
+long count_in(const std::function<void()>& call, int calls) {
+  for (int i = 0; i < 3; ++i) call();
+  for (Count& c : counts) c.object[0] = 0, c.calls = 0;
+  counting = true;
+  for (int i = 0; i < calls; ++i) call();
+  counting = false;
+  long ours = 0;
+  for (Count& c : counts) {
+    if (!c.object[0]) continue;
+    std::printf("  %-28s %6.1f allocations per call\n", c.object, double(c.calls) / calls);
+    if (std::strncmp(c.object, "libsnug", 7) == 0) ours += c.calls;
+  }
+  return ours;
+}
+
+TEST(Allocation, SteadyTrainingStepsMakeNoneOfOurs) {
+  Expr x = matrix("x"), y = ivector("y");
+  Expr W = shared(zeros({784, 10}), "W"), b = shared(zeros({10}), "b");
+  Expr loss = mean(categorical_crossentropy(softmax(dot(x, W) + b), y));
+  auto [gW, gb] = grad(loss, W, b);
+  Function train = function({x, y}, loss, {.updates = {{W, W - 0.1f * gW}, {b, b - 0.1f * gb}}});
+  for (std::int64_t batch : {8, 512}) {  // on the calling thread, and on the pool
+    Array images = ones({batch, 784}), labels = Array::zeros(DType::I32, {batch});
+    ArgView arguments[] = {{images.data, images.dtype, images.shape, images.strides},
+                           {labels.data, labels.dtype, labels.shape, labels.strides}};
+    float out = 0;
+    std::byte* outputs[] = {reinterpret_cast<std::byte*>(&out)};
+    auto call = [&] { train.run_into(arguments, outputs); };
+    EXPECT_EQ(count_in(call, 20), 0) << "batch " << batch;
+  }
+}
+
+TEST(Allocation, ChangingSliceBoundsMakeNoneOfOurs) {
+  Expr data = shared(ones({1000, 16}), "data"), i = lscalar("i");
+  Expr rows = subtensor(data, {IndexItem::range(i * 10, (i + 1) * 10)});
+  Function f = function({i}, sum(sqr(rows)));
+  std::int64_t k = 0;
+  Dims none;
+  float out = 0;
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(&out)};
+  auto call = [&] {
+    k = (k + 1) % 100;
+    ArgView argument{reinterpret_cast<const std::byte*>(&k), DType::I64, none, none};
+    f.run_into({&argument, 1}, outputs);
+  };
+  EXPECT_EQ(count_in(call, 200), 0);
+  EXPECT_EQ(f.counter("plans"), 1);
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,279 @@
+#include "backend/opencl/emit_opencl.h"
+#include "backend/opencl/opencl_device.h"
+#include "base/error.h"
+#include "cpu_kernels.h"
+
+namespace snug::test {
+namespace {
+
+/// The factor of `close` that stands for 4 to 9 ULP; 1 to 2 for the 16-bit types.
+double few_ulp(DType t) { return t == DType::F64 ? 0.1 : t == DType::F32 ? 0.5 : 1; }
+
+class OpenCl : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (OpenClDevice::list().empty()) GTEST_SKIP() << "no OpenCL platform";
+  }
+  static OpenClDevice& device() {
+    static OpenClDevice first;
+    return first;
+  }
+
+  /// Runs on the device, in ranges of at most `step` outer points.
+  static std::vector<Memory> run(const Launch& launch, std::int64_t step = INT64_MAX) {
+    const KernelSpec& s = launch.spec;
+    OpenClDevice::Kernel kernel = device().compile(emit_opencl(s), opencl_name(s));
+    std::vector<OpenClDevice::Buffer> buffers;
+    std::vector<OpenClDevice::Operand> operands;
+    for (std::size_t o = 0; o < s.operands.size(); ++o) {
+      const Memory& m = launch.memory[o];
+      buffers.push_back(device().allocate(m.bytes.size()));
+      device().write(buffers[o], 0, m.bytes);
+      std::int32_t alias = s.operands[o].may_alias;
+      operands.push_back({buffers[o].get(), m.first / size_of(s.operands[o].dtype)});
+      if (alias >= 0) operands[o] = operands[alias];
+    }
+    std::int64_t points = 1;
+    for (std::uint32_t axis = 0; axis < s.outer; ++axis) points *= launch.ints[axis];
+    for (std::int64_t at = 0; at < points; at += std::min(step, points - at))
+      device().run(kernel, operands, launch.ints, at, at + std::min(step, points - at));
+    device().finish();
+    std::vector<Memory> out = launch.memory;
+    for (std::size_t o = 0; o < out.size(); ++o) device().read(buffers[o], 0, out[o].bytes);
+    return out;
+  }
+
+  /// Integers and margins are equal; floats are close (see `close`).
+  static void expect_interpreted(const Launch& launch, double factor = 0.5, double scale = 0,
+                                 std::int64_t step = INT64_MAX) {
+    const KernelSpec& s = launch.spec;
+    verify(s);
+    std::vector<Memory> got = run(launch, step);
+    std::vector<Memory> want = launch.run(nullptr, 0, launch.points());
+    for (std::size_t o = 0; o < s.operands.size(); ++o) {
+      DType t = s.operands[o].dtype;
+      std::size_t width = size_of(t);
+      for (std::size_t at = 0; at + width <= got[o].bytes.size(); at += width) {
+        const std::byte *a = got[o].bytes.data() + at, *b = want[o].bytes.data() + at;
+        if (std::memcmp(a, b, width) == 0) continue;
+        std::int64_t ia = 0, ib = 0;
+        std::memcpy(&ia, a, width), std::memcpy(&ib, b, width);
+        double fa = is_float(t) ? read_float(a, t) : static_cast<double>(ia);
+        double fb = is_float(t) ? read_float(b, t) : static_cast<double>(ib);
+        ASSERT_TRUE(is_float(t) && close(fa, fb, t, factor, scale))
+            << print(s) << emit_opencl(s) << "operand " << o << " element "
+            << (static_cast<std::int64_t>(at) - launch.memory[o].first) /
+                   static_cast<std::int64_t>(width)
+            << ": OpenCL " << fa << ", interpreted " << fb;
+      }
+    }
+  }
+};
+
+/// One output per reduction of the rows of one operand.
+KernelSpec reductions(std::initializer_list<ReduceOp> ops, DType t, std::int64_t columns) {
+  SpecBuilder b;
+  b.spec.name = "reduce";
+  b.spec.extents = {kRun, columns};
+  b.spec.outer = 1;
+  std::uint32_t x = b.load(b.operand(t, false, {kRunStride, 1}));
+  std::vector<std::uint32_t> results;
+  for (ReduceOp op : ops) results.push_back(b.reduce(op, x));
+  b.phase(true);
+  for (std::uint32_t r : results) b.store(b.operand(b.spec.body[r].dtype, true, {1, 0}), r);
+  b.phase(false);
+  return b.spec;
+}
+
+TEST_F(OpenCl, MulAddTanh) {
+  for (DType t : {DType::F32, DType::F64}) {
+    SpecBuilder b;
+    b.spec.name = "mul_add_tanh";
+    b.spec.extents = {kRun};
+    b.spec.outer = 1;
+    std::uint32_t x = b.load(b.operand(t, false, {1})), y = b.load(b.operand(t, false, {1}));
+    std::uint32_t sum = b.op(Prim::Add, b.op(Prim::Mul, x, y), b.number(0.25, t));
+    b.store(b.operand(t, true, {1}, 0), b.op(Prim::Tanh, sum));
+    b.phase(false);
+    // The interpreter keeps the product in double, so sums near 0 differ by an ULP of its terms.
+    expect_interpreted(Launch(b.spec, {1000}), few_ulp(t), 1);
+    expect_interpreted(Launch(b.spec, {1000}, {}, true), few_ulp(t), 1, 300);
+    expect_interpreted(Launch(b.spec, {0}));
+  }
+}
+
+TEST_F(OpenCl, BroadcastWithStrides) {
+  SpecBuilder b;
+  b.spec.name = "add";
+  b.spec.extents = {kRun, 3, kRun};
+  b.spec.outer = 3;
+  std::uint32_t x = b.load(b.operand(DType::F32, false, {kRunStride, 0, kRunStride}));
+  std::uint32_t y = b.load(b.operand(DType::F32, false, {0, 1, 0}));
+  std::uint32_t flat = b.cast(b.push({Prim::FlatIndex, DType::I64}), DType::F32);
+  b.store(b.operand(DType::F32, true, {kRunStride, kRunStride, 1}),
+          b.op(Prim::Add, b.op(Prim::Mul, x, flat), y));
+  b.phase(false);
+  expect_interpreted(Launch(b.spec, {5, 3, 7}, {{-14, 0, 2}, {}, {21, 7, 1}}), 0.5, 1);
+}
+
+TEST_F(OpenCl, RowReductionsOverTenColumns) {
+  for (DType t : {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8, DType::U64}) {
+    KernelSpec folds = reductions({ReduceOp::Sum, ReduceOp::Prod}, t, 10);
+    expect_interpreted(Launch(folds, {37, 10}, {{10, 1}, {}, {}}), few_ulp(t), 10);
+    KernelSpec extremes =
+        reductions({ReduceOp::Max, ReduceOp::Min, ReduceOp::ArgMax, ReduceOp::ArgMin}, t, 10);
+    for (std::uint64_t seed : {1, 2})
+      expect_interpreted(Launch(extremes, {37, 10}, {{10, 1}, {}, {}, {}, {}}, true, seed), 0);
+    if (HasFatalFailure()) return;
+  }
+  KernelSpec logic = reductions({ReduceOp::Any, ReduceOp::All}, DType::Bool, kRun);
+  expect_interpreted(Launch(logic, {40, 3}, {{3, 1}, {}, {}}));
+  KernelSpec empty = reductions({ReduceOp::Sum, ReduceOp::Max}, DType::F32, kRun);
+  expect_interpreted(Launch(empty, {4, 0}, {{1, 1}, {}, {}}));
+}
+
+TEST_F(OpenCl, BlocksOfAReduction) {
+  for (ReduceOp op : {ReduceOp::Sum, ReduceOp::ArgMax}) {
+    SpecBuilder b;
+    b.spec.name = "partial";
+    b.spec.extents = {kRun, kRun, 2};
+    b.spec.outer = 1;
+    b.spec.block = 16;
+    std::uint32_t x = b.load(b.operand(DType::I32, false, {0, kRunStride, 1}));
+    std::uint32_t flat = b.cast(b.push({Prim::FlatIndex, DType::I64}), DType::I32);
+    std::uint32_t r = b.reduce(op, b.op(Prim::Mul, x, flat));
+    b.phase(true);
+    b.store(b.operand(b.spec.body[r].dtype, true, {1, 0, 0}), r);
+    b.phase(false);
+    expect_interpreted(Launch(b.spec, {4, 50, 2}, {{0, 2, 1}, {}}));
+  }
+}
+
+TEST_F(OpenCl, SoftmaxInThreePhases) {
+  SpecBuilder b;
+  b.spec.name = "softmax";
+  b.spec.extents = {kRun, kRun};
+  b.spec.outer = 1;
+  int x = b.operand(DType::F32, false, {kRunStride, 1});
+  int y = b.operand(DType::F32, true, {kRunStride, 1});
+  std::uint32_t highest = b.reduce(ReduceOp::Max, b.load(x));
+  b.phase(true);
+  std::uint32_t sum = b.reduce(ReduceOp::Sum, b.op(Prim::Exp, b.op(Prim::Sub, b.load(x), highest)));
+  b.phase(true);
+  std::uint32_t e = b.op(Prim::Exp, b.op(Prim::Sub, b.load(x), highest));
+  b.store(y, b.op(Prim::Div, e, sum));
+  b.phase(true);
+  expect_interpreted(Launch(b.spec, {33, 19}, {{20, 1}, {19, 1}}), few_ulp(DType::F32));
+  expect_interpreted(Launch(b.spec, {33, 19}, {{20, 1}, {19, 1}}, true), few_ulp(DType::F32));
+}
+
+TEST_F(OpenCl, DropoutWithPhilox) {
+  SpecBuilder b;
+  b.spec.name = "dropout";
+  b.spec.extents = {kRun, kRun};
+  b.spec.outer = 2;
+  std::uint32_t x = b.load(b.operand(DType::F32, false, {kRunStride, 1}));
+  std::uint32_t key = b.with_integer(Prim::Const, DType::U64, 0x9876543210abcdef);
+  std::uint32_t counter = b.cast(b.push({Prim::FlatIndex, DType::I64}), DType::U64);
+  for (int word = 0; word < 4; ++word)
+    b.store(b.operand(DType::U32, true, {kRunStride, 1}),
+            b.with_integer(Prim::Philox, DType::U32, word, key, counter));
+  std::uint32_t bits = b.with_integer(Prim::Philox, DType::U32, 0, key, counter);
+  std::uint32_t keep = b.op(Prim::Ge, bits, b.with_integer(Prim::Const, DType::U32, 1 << 30));
+  std::uint32_t scaled = b.op(Prim::Mul, x, b.number(4.0 / 3));
+  b.store(b.operand(DType::F32, true, {kRunStride, 1}),
+          b.op(Prim::Select, keep, scaled, b.number(0)));
+  b.phase(false);
+  expect_interpreted(Launch(b.spec, {41, 23}, std::vector<std::vector<std::int64_t>>(6, {23, 1})));
+}
+
+/// One output per instruction of [first, last].
+KernelSpec every(Prim first, Prim last, DType t, bool skip_sqrt, bool strict = false) {
+  SpecBuilder b;
+  b.spec.name = "every";
+  b.spec.extents = {kRun};
+  b.spec.outer = 1;
+  b.spec.strict = strict;
+  std::uint32_t x = b.load(b.operand(t, false, {1})), y = b.load(b.operand(t, false, {1}));
+  std::uint32_t z = b.load(b.operand(t, false, {1}));
+  for (int p = static_cast<int>(first); p <= static_cast<int>(last); ++p) {
+    auto prim = static_cast<Prim>(p);
+    if (skip_sqrt && prim == Prim::Sqrt) continue;
+    std::uint32_t r = b.op(prim, x, y, z);
+    b.store(b.operand(b.spec.body[r].dtype, true, {1}), r);
+  }
+  b.phase(false);
+  return b.spec;
+}
+
+TEST_F(OpenCl, EveryInstructionOnIntegers) {
+  for (DType t : {DType::Bool, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16,
+                  DType::U32, DType::U64})
+    for (bool special : {false, true}) {
+      expect_interpreted(Launch(every(Prim::Add, Prim::Round, t, true), {400}, {}, special));
+      expect_interpreted(Launch(every(Prim::Lt, Prim::Shr, t, true), {400}, {}, special));
+      if (HasFatalFailure()) return;
+    }
+}
+
+TEST_F(OpenCl, EveryInstructionOnFloats) {
+  for (DType t : {DType::F16, DType::BF16, DType::F32, DType::F64}) {
+    expect_interpreted(Launch(every(Prim::Add, Prim::Round, t, false), {300}), few_ulp(t));
+    expect_interpreted(Launch(every(Prim::Exp, Prim::IsInf, t, false), {300}), few_ulp(t));
+    expect_interpreted(Launch(every(Prim::Min, Prim::Max, t, false), {300}, {}, true), 0);
+    expect_interpreted(Launch(every(Prim::IsNan, Prim::Ne, t, false), {300}, {}, true));
+    if (HasFatalFailure()) return;
+  }
+  expect_interpreted(Launch(every(Prim::Exp, Prim::Atanh, DType::F32, false, true), {300}), 0.12);
+}
+
+TEST_F(OpenCl, EveryConversion) {
+  for (DType from : kAllTypes) {
+    SpecBuilder b;
+    b.spec.name = "cast";
+    b.spec.extents = {kRun};
+    b.spec.outer = 1;
+    std::uint32_t x = b.load(b.operand(from, false, {1}));
+    for (DType to : kAllTypes) b.store(b.operand(to, true, {1}), b.cast(x, to));
+    b.phase(false);
+    expect_interpreted(Launch(b.spec, {500}, {}, true), 0.2);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(OpenCl, BrokenSourceGivesTheLog) {
+  try {
+    device().compile("__kernel void f() { undeclared_name = 1; }", "f");
+    FAIL() << "compiled";
+  } catch (const Error& e) {
+    EXPECT_EQ(Fault::Device, e.fault());
+    EXPECT_NE(std::string::npos, e.message().find("CL_BUILD_PROGRAM_FAILURE")) << e.what();
+    EXPECT_NE(std::string::npos, e.message().find("undeclared_name")) << e.what();
+  }
+}
+
+TEST_F(OpenCl, OtherErrorsHaveNames) {
+  try {
+    device().compile("__kernel void f() {}", "g");
+    FAIL() << "found";
+  } catch (const Error& e) {
+    EXPECT_EQ(Fault::Device, e.fault());
+    EXPECT_NE(std::string::npos, e.message().find("CL_INVALID_KERNEL_NAME")) << e.what();
+  }
+  EXPECT_THROW(OpenClDevice(1000), Error);
+}
+
+TEST(OpenClEmitter, UnsupportedInstructions) {
+  for (const KernelSpec& s : {every(Prim::Sqrt, Prim::Sqrt, DType::I32, false),
+                              every(Prim::Exp, Prim::Exp, DType::F64, false, true)}) {
+    try {
+      emit_opencl(s);
+      FAIL() << "emitted";
+    } catch (const Error& e) {
+      EXPECT_EQ(Fault::Unsupported, e.fault());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snug::test
