@@ -66,6 +66,7 @@ struct BoundStep {
   std::vector<std::vector<SizeId>> size_inputs;
   std::vector<SizeId> extents;                             // run-time symbols this step decides
   std::vector<std::pair<SizeId, std::uint32_t>> elements;  // symbol <- element of its result
+  std::vector<std::uint32_t> requirements;  // that can be checked once this step has run
   std::int32_t workspace = -1;
   bool runtime_sizes = false;
   bool in_place = false;

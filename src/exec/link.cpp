@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "exec/executable.h"
 
@@ -24,6 +25,26 @@ bool depends_on_runtime(const SizeTable& table, const Type& type, const Layout& 
   for (SizeId s : layout.strides)
     if (table.is_runtime(s)) return true;
   return table.is_runtime(layout.offset);
+}
+
+/// Whether every run-time symbol that a requirement depends on is known.
+bool all_decided(const SizeTable& table, const Infer::Requirement& r,
+                 const std::set<SizeId>& decided) {
+  std::vector<SizeId> stack{r.a, r.b};
+  while (!stack.empty()) {
+    SizeId id = stack.back();
+    stack.pop_back();
+    if (!table.is_runtime(id)) continue;
+    const SizeNode& n = table.node(id);
+    if (n.op == SizeOp::Symbol) {
+      if (!decided.count(id)) return false;
+      continue;
+    }
+    stack.push_back(n.a);
+    stack.push_back(n.b);
+    if (n.op == SizeOp::Select) stack.push_back(n.c);
+  }
+  return true;
 }
 
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
@@ -95,6 +116,8 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
   std::span<const std::int64_t> sizes = exe->bounds.high;
   // A task that runs twice has one prepared call: the first step holds it, others borrow.
   std::vector<std::int64_t> first_step(p.tasks.size(), -1);
+  std::set<SizeId> decided;          // run-time symbols known so far
+  std::set<std::uint32_t> assigned;  // late requirements that a step checks
   for (const Step& s : planned->schedule.steps) {
     BoundStep b;
     b.workspace = s.workspace;
@@ -174,6 +197,14 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       else
         b.elements.emplace_back(source.symbol, source.element);
     }
+    for (SizeId symbol : b.extents) decided.insert(symbol);
+    for (auto [symbol, element] : b.elements) decided.insert(symbol);
+    if (!b.extents.empty() || !b.elements.empty())
+      for (std::uint32_t r : l.late_requirements)
+        if (!assigned.count(r) && all_decided(table, p.graph.requirements()[r], decided)) {
+          assigned.insert(r);
+          b.requirements.push_back(r);
+        }
     exe->parallel |= b.parallel;
     exe->max_operands = std::max(exe->max_operands, b.buffers.size());
     exe->steps.push_back(std::move(b));

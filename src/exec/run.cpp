@@ -153,6 +153,7 @@ void run_steps(const Executable& exe, RunState& state) {
       const SizeTable& table = l.program.graph.sizes();
       std::span<const std::int64_t> values(state.sizes, table.nodes().size());
       for (SizeId id : l.runtime) state.sizes[id] = evaluate(table.node(id), values);
+      check_requirements(l.program.graph, b.requirements, values);
     }
     if (state.observer) state.observer->after(state, at);
   }

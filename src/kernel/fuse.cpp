@@ -388,6 +388,16 @@ class Fuser {
     p.places[{id, 0}] = {from.root, out};
   }
 
+  /// A size that this node decides while running takes part in a requirement, which may not hold.
+  bool decides_checked_size(std::uint32_t id) const {
+    bool decides = false;
+    for (const auto& source : g_.runtime_sources()) decides |= source.value.node == id;
+    if (!decides) return false;
+    for (const auto& r : g_.requirements())
+      if (sizes_.is_runtime(r.a) || sizes_.is_runtime(r.b)) return true;
+    return false;
+  }
+
   void emit_task(Program& p, std::uint32_t id) {
     const Node& n = g_.node(id);
     if (kind_[id] == Kind::Sizes && !memory_[id]) return;
@@ -399,7 +409,7 @@ class Fuser {
     t.name = std::string(n.op->name);
     t.covers = {id};
     t.origin = n.origin;
-    t.may_fail = has(*n.op, kMayFail);
+    t.may_fail = has(*n.op, kMayFail) || decides_checked_size(id);
     std::size_t first = kind_[id] == Kind::Loop ? 1 : 0;
     for (std::size_t i = first; i < data_inputs(id); ++i)
       t.reads.push_back(p.places.at(n.inputs[i]).root);

@@ -223,6 +223,43 @@ TEST(Thread, MaskedSelectionWithItsGradientAtABound) {
   EXPECT_EQ(out[0].shape, (Dims{n}));
 }
 
+TEST(Thread, MasksOfDifferentCountsAreAnErrorBeforeAnythingIsUpdated) {
+  Expr x = vector("x"), y = vector("y");
+  Expr s = shared(zeros({}), "s");
+  Expr both = subtensor(x, {gt(x, 0.0f)}) + subtensor(y, {gt(y, 0.0f)});
+  Function f = function({x, y}, sum(both), {.updates = {{s, s + 1.0f}}});
+  Array a = Array::from<float>({1, 2, -1}, {3}), b = Array::from<float>({3, -1, 4}, {3});
+  EXPECT_FLOAT_EQ(f(a, b).item<float>(), 10);
+  Array c = Array::from<float>({3, -1, -4}, {3});
+  EXPECT_THROW(f(a, c), Error);
+  EXPECT_EQ(as_shared(s)->get_value().item<double>(), 1);
+}
+
+TEST(Thread, SizesThatDependOnComputedValuesMakeAStage) {
+  Expr x = lvector("x");
+  Function f = function({x}, arange(sum(x)) * 2);
+  Array out = f(Array::from<std::int64_t>({1, 2, 3}, {3}));
+  ASSERT_EQ(out.shape, (Dims{6}));
+  EXPECT_EQ(out.at_int(5), 10);
+  EXPECT_NE(f.memory(std::vector<Dims>{{3}}).note.find("not known before running"),
+            std::string::npos);
+}
+
+TEST(Thread, LoopsCarryStatesAndStackOutputs) {
+  Expr xs = matrix("xs"), W = shared(random({4, 4}, 20), "W");
+  auto step = [&](const Expr&, const std::vector<Expr>& in, const std::vector<Expr>& state) {
+    Expr h = tanh(dot(in[0], W) + state[0]);
+    return LoopStep{{h}, {sqr(h)}};
+  };
+  LoopResult r = loop(step, {xs}, {Expr(zeros({4}))});
+  Expr loss = sum(r.outputs[0]) + sum(r.states[0]);
+  std::vector<Expr> outputs{r.states[0], r.outputs[0], grad(loss, W)};
+  Array in = random({6, 4}, 21);
+  auto fast = function({xs}, outputs).call({in});
+  auto slow = function({xs}, outputs, {.mode = Mode::Reference}).call({in});
+  for (std::size_t k = 0; k < fast.size(); ++k) expect_near(fast[k], slow[k], 1e-4);
+}
+
 TEST(Thread, StepsOfEitherSign) {
   Expr x = vector("x"), s = lscalar("s");
   Function f = function({x, s}, subtensor(x, {IndexItem::range({}, {}, s)}) * 2.0f);
