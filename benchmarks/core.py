@@ -20,9 +20,10 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
-import numpy as np  # noqa: E402
-import snug  # noqa: E402
-import snug.tensor as T  # noqa: E402
+import numpy as np
+
+import snug
+import snug.tensor as T
 
 C_SOURCE = r"""
 #include <cstdint>
@@ -53,8 +54,21 @@ void row_sums10(float* out, const float* a, int64_t n) {
 def build_c():
     folder = Path(tempfile.mkdtemp())
     (folder / "loops.cpp").write_text(C_SOURCE)
-    subprocess.run(["g++", "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC", "loops.cpp", "-o", "loops.so"],
-                   cwd=folder, check=True)
+    subprocess.run(
+        [
+            "g++",
+            "-O3",
+            "-march=native",
+            "-fopenmp",
+            "-shared",
+            "-fPIC",
+            "loops.cpp",
+            "-o",
+            "loops.so",
+        ],
+        cwd=folder,
+        check=True,
+    )
     return ctypes.CDLL(str(folder / "loops.so"))
 
 
@@ -91,7 +105,12 @@ def main():
     small = [rng.random(10, dtype=np.float32) for _ in range(4)]
     a, b = small[:2]
     t = best({"snug": lambda: f(*small), "numpy": lambda: a + b}, rounds=15, number=20000)
-    row("call on 4 vectors of 10 floats, above numpy's a + b", 1e6 * (t["snug"] - t["numpy"]), "<= 2", "us")
+    row(
+        "call on 4 vectors of 10 floats, above numpy's a + b",
+        1e6 * (t["snug"] - t["numpy"]),
+        "<= 2",
+        "us",
+    )
 
     loops = build_c()
     n = 10**7
@@ -101,25 +120,49 @@ def main():
     kept = snug.shared(out.copy())
     into = snug.function([v], [], updates=[(kept, expression)])
     fresh = snug.function([v], expression)
-    t = best({"snug": lambda: into(x), "copy": lambda: loops.copy2(pointer(out), pointer(x), ctypes.c_int64(n))},
-             rounds=15)
-    row("arithmetic chain over 1e7 floats into a shared variable / copy", t["snug"] / t["copy"], "<= 1.3")
+    t = best(
+        {
+            "snug": lambda: into(x),
+            "copy": lambda: loops.copy2(pointer(out), pointer(x), ctypes.c_int64(n)),
+        },
+        rounds=15,
+    )
+    row(
+        "arithmetic chain over 1e7 floats into a shared variable / copy",
+        t["snug"] / t["copy"],
+        "<= 1.3",
+    )
     t = best({"snug": lambda: fresh(x), "copy": x.copy}, rounds=15)
     row("  as a new array / x.copy()", t["snug"] / t["copy"], "<= 1.3")
 
     m = T.fmatrix("m")
     r = T.frow("r")
     n3 = 10**6
-    x3, r3, out3 = rng.random((n3, 3), dtype=np.float32), rng.random((1, 3), dtype=np.float32), np.empty((n3, 3), np.float32)
+    x3, r3, out3 = (
+        rng.random((n3, 3), dtype=np.float32),
+        rng.random((1, 3), dtype=np.float32),
+        np.empty((n3, 3), np.float32),
+    )
     times = snug.function([m, r], m * r)
-    t = best({"snug": lambda: times(x3, r3),
-              "C": lambda: loops.times_row3(pointer(out3), pointer(x3), pointer(r3), ctypes.c_int64(n3))})
+    t = best(
+        {
+            "snug": lambda: times(x3, r3),
+            "C": lambda: loops.times_row3(
+                pointer(out3), pointer(x3), pointer(r3), ctypes.c_int64(n3)
+            ),
+        }
+    )
     row("(n, 3) * row / C loop", t["snug"] / t["C"], "<= 1.5")
 
     x10, out10 = rng.random((n3, 10), dtype=np.float32), np.empty(n3, np.float32)
     W10 = snug.shared(x10)
     sums = snug.function([], W10.sum(axis=1))
-    t = best({"snug": sums, "C": lambda: loops.row_sums10(pointer(out10), pointer(x10), ctypes.c_int64(n3))})
+    t = best(
+        {
+            "snug": sums,
+            "C": lambda: loops.row_sums10(pointer(out10), pointer(x10), ctypes.c_int64(n3)),
+        }
+    )
     row("row sums over 10 columns / C loop", t["snug"] / t["C"], "<= 1.5")
 
     # An update of 100 rows of tables of two sizes.
@@ -131,12 +174,18 @@ def main():
         where = rng.integers(0, size, 100).astype(np.int32)
         delta = np.ones((100, 100), np.float32)
         update(where, delta)
-        seconds[size] = best({"u": lambda u=update, w=where, d=delta: u(w, d)}, rounds=9, number=200)["u"]
+        seconds[size] = best(
+            {"u": lambda u=update, w=where, d=delta: u(w, d)}, rounds=9, number=200
+        )["u"]
         arena = update.memory(idx=(100,), g=(100, 100)).arena
-    row("100 rows of a 1e6 x 100 table / of a 1e4 x 100 table", seconds[10**6] / seconds[10**4], "about 1")
+    row(
+        "100 rows of a 1e6 x 100 table / of a 1e4 x 100 table",
+        seconds[10**6] / seconds[10**4],
+        "about 1",
+    )
     row("  its arena", arena, "small", "B")
 
-    # Compiling logistic regression, cold and warm: fresh processes with a cache directory of their own.
+    # Compiling logistic regression, cold and warm: fresh processes, a cache of their own.
     program = """
 import sys, time, numpy as np, snug, snug.tensor as T
 def build():
@@ -151,8 +200,18 @@ print(build())
 """
     with tempfile.TemporaryDirectory() as cache:
         env = dict(os.environ, SNUG_CACHE_DIR=cache)
-        runs = [float(subprocess.run([sys.executable, "-c", program], env=env, check=True, capture_output=True,
-                                     text=True).stdout) for _ in range(4)]
+        runs = [
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", program],
+                    env=env,
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+            )
+            for _ in range(4)
+        ]
     row("logistic regression, cold compile", runs[0], "<= 0.3", "s")
     row("logistic regression, warm from the disk cache", 1e3 * min(runs[1:]), "<= 50", "ms")
 
@@ -169,10 +228,13 @@ print(build())
         row(f"compile {ops} ops, per op", 1e6 * s / ops, "constant", "us")
 
     if options.json:
-        cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
-                   platform.processor())
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+        cpu = names[0] if names else platform.processor()
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"cpu": cpu, "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=2))
+        options.json.write_text(
+            json.dumps({"cpu": cpu, "date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=2)
+        )
 
 
 if __name__ == "__main__":

@@ -107,8 +107,10 @@ def main():
     train = snug.function([i, rate], loss, updates=adam(loss, params, rate), givens=batch)
     count_right = snug.function([x, y], right.sum())
     size = sum(param.get_value().size for param in params)
-    print(f"model     784-256-128-10, {size} parameters, compiled in "
-          f"{time.perf_counter() - started:.1f} s with the data")
+    print(
+        f"model     784-256-128-10, {size} parameters, compiled in "
+        f"{time.perf_counter() - started:.1f} s with the data"
+    )
 
     batches = -(-len(train_x) // n)  # the last one may be smaller
     for epoch in range(options.epochs):
@@ -121,8 +123,9 @@ def main():
             total += float(train(batch_number, rate_now))
             done = batch_number + 1
             bar.show(done, f"epoch {epoch + 1:2}  loss {total / done:.4f}")
-        bar.finish(f"epoch {epoch + 1:2}  loss {total / batches:.4f}  "
-                   f"{time.perf_counter() - began:.1f} s")
+        bar.finish(
+            f"epoch {epoch + 1:2}  loss {total / batches:.4f}  {time.perf_counter() - began:.1f} s"
+        )
 
     accuracy = 100 * int(count_right(test_x, test_y)) / len(test_x)
     print(f"test accuracy {accuracy:.2f} %")

@@ -18,7 +18,61 @@ std::string doc_of(std::string_view name) {
   return {};
 }
 
-void unary(nb::module_& m, const char* name, Expr (*f)(const Arg&)) {
+using Unary = Expr (*)(const Arg&);
+using Binary = Expr (*)(const Arg&, const Arg&);
+
+constexpr std::pair<const char*, Unary> kUnary[] = {
+    {"neg", snug::neg},           {"abs", snug::abs},
+    {"sign", snug::sign},         {"sqr", snug::sqr},
+    {"sqrt", snug::sqrt},         {"exp", snug::exp},
+    {"expm1", snug::expm1},       {"exp2", snug::exp2},
+    {"log", snug::log},           {"log1p", snug::log1p},
+    {"log2", snug::log2},         {"log10", snug::log10},
+    {"tanh", snug::tanh},         {"sigmoid", snug::sigmoid},
+    {"softplus", snug::softplus}, {"erf", snug::erf},
+    {"erfc", snug::erfc},         {"sin", snug::sin},
+    {"cos", snug::cos},           {"tan", snug::tan},
+    {"asin", snug::asin},         {"acos", snug::acos},
+    {"atan", snug::atan},         {"sinh", snug::sinh},
+    {"cosh", snug::cosh},         {"asinh", snug::asinh},
+    {"acosh", snug::acosh},       {"atanh", snug::atanh},
+    {"floor", snug::floor},       {"ceil", snug::ceil},
+    {"trunc", snug::trunc},       {"round", snug::round},
+    {"isnan", snug::isnan},       {"isinf", snug::isinf},
+    {"invert", snug::invert},     {"stop_gradient", snug::stop_gradient},
+    {"identity", snug::identity}, {"shape", snug::shape},
+    {"softmax", snug::softmax},   {"log_softmax", snug::log_softmax},
+    {"relu", snug::relu},
+};
+constexpr std::pair<const char*, Binary> kBinary[] = {
+    {"add", snug::add},
+    {"sub", snug::sub},
+    {"mul", snug::mul},
+    {"div", snug::div},
+    {"floor_div", snug::floor_div},
+    {"mod", snug::mod},
+    {"pow", snug::pow},
+    {"minimum", snug::minimum},
+    {"maximum", snug::maximum},
+    {"atan2", snug::atan2},
+    {"lt", snug::lt},
+    {"le", snug::le},
+    {"gt", snug::gt},
+    {"ge", snug::ge},
+    {"eq", snug::eq},
+    {"ne", snug::ne},
+    {"bit_and", snug::bit_and},
+    {"bit_or", snug::bit_or},
+    {"bit_xor", snug::bit_xor},
+    {"shl", snug::shl},
+    {"shr", snug::shr},
+    {"dot", snug::dot},
+    {"batched_dot", snug::batched_dot},
+    {"categorical_crossentropy", snug::categorical_crossentropy},
+    {"binary_crossentropy", snug::binary_crossentropy},
+};
+
+void unary(nb::module_& m, const char* name, Unary f) {
   m.def(
       name,
       [f, name](handle x) {
@@ -28,7 +82,7 @@ void unary(nb::module_& m, const char* name, Expr (*f)(const Arg&)) {
       arg("x"), doc_of(name).c_str());
 }
 
-void binary(nb::module_& m, const char* name, Expr (*f)(const Arg&, const Arg&)) {
+void binary(nb::module_& m, const char* name, Binary f) {
   m.def(
       name,
       [f, name](handle a, handle b) {
@@ -107,39 +161,15 @@ std::vector<std::int64_t> ints_of(handle h) {
 }
 
 void bind_elementwise(nb::module_& m) {
-#define SNUG_ONE(name) unary(m, #name, static_cast<Expr (*)(const Arg&)>(snug::name));
-  SNUG_ONE(neg)
-  SNUG_ONE(abs)
-  SNUG_ONE(sign)
-  SNUG_ONE(sqr)
-  SNUG_ONE(sqrt)
-  SNUG_ONE(exp)
-  SNUG_ONE(expm1) SNUG_ONE(exp2) SNUG_ONE(log) SNUG_ONE(log1p) SNUG_ONE(log2) SNUG_ONE(log10)
-      SNUG_ONE(tanh) SNUG_ONE(sigmoid) SNUG_ONE(softplus) SNUG_ONE(erf) SNUG_ONE(erfc) SNUG_ONE(
-          sin) SNUG_ONE(cos) SNUG_ONE(tan) SNUG_ONE(asin) SNUG_ONE(acos) SNUG_ONE(atan)
-          SNUG_ONE(sinh) SNUG_ONE(cosh) SNUG_ONE(asinh) SNUG_ONE(acosh) SNUG_ONE(atanh) SNUG_ONE(
-              floor) SNUG_ONE(ceil) SNUG_ONE(trunc) SNUG_ONE(round) SNUG_ONE(isnan) SNUG_ONE(isinf)
-              SNUG_ONE(invert) SNUG_ONE(stop_gradient) SNUG_ONE(identity) SNUG_ONE(shape)
-                  SNUG_ONE(softmax) SNUG_ONE(log_softmax) SNUG_ONE(relu)
-#undef SNUG_ONE
-#define SNUG_TWO(name) binary(m, #name, static_cast<Expr (*)(const Arg&, const Arg&)>(snug::name));
-                      SNUG_TWO(add) SNUG_TWO(sub) SNUG_TWO(mul) SNUG_TWO(div) SNUG_TWO(floor_div)
-                          SNUG_TWO(mod) SNUG_TWO(pow) SNUG_TWO(minimum) SNUG_TWO(maximum)
-                              SNUG_TWO(atan2) SNUG_TWO(lt) SNUG_TWO(le) SNUG_TWO(gt) SNUG_TWO(ge)
-                                  SNUG_TWO(eq) SNUG_TWO(ne) SNUG_TWO(bit_and) SNUG_TWO(bit_or)
-                                      SNUG_TWO(bit_xor) SNUG_TWO(shl) SNUG_TWO(shr) SNUG_TWO(dot)
-                                          SNUG_TWO(batched_dot) SNUG_TWO(categorical_crossentropy)
-                                              SNUG_TWO(binary_crossentropy)
-#undef SNUG_TWO
-                                                  m.def(
-                                                      "cast",
-                                                      [](handle x, handle dtype) {
-                                                        UserLine line;
-                                                        return tensor_of(snug::cast(
-                                                            as_tensor(x, "cast"), as_dtype(dtype)));
-                                                      },
-                                                      arg("x"), arg("dtype"),
-                                                      doc_of("cast").c_str());
+  for (auto [name, f] : kUnary) unary(m, name, f);
+  for (auto [name, f] : kBinary) binary(m, name, f);
+  m.def(
+      "cast",
+      [](handle x, handle dtype) {
+        UserLine line;
+        return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
+      },
+      arg("x"), arg("dtype"), doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {

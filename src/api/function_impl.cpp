@@ -154,6 +154,10 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i)
     if (SharedVariable* s = graph_.inputs()[i].shared.get())
       shared_.push_back({i, s, updated.count(i) != 0});
+  // The graph has what is needed of them; expressions must not live as long as the function.
+  options_.updates.clear();
+  options_.givens.clear();
+  options_.shapes.clear();
   if (options.micro_batches > 1)
     fail(Fault::Unsupported, "function: micro_batches is not supported", "use a smaller batch");
   compile_.disabled_passes = options.disabled_passes;

@@ -21,7 +21,8 @@ Type product_type(Infer& f, std::size_t rows) {
     out.dims.push_back(f.sizes.known(a.dims[0]) ? a.dims[0] : b.dims[0]);
     if (a.broadcastable(0) && b.broadcastable(0)) out.broadcast |= 1;
   }
-  std::string hint;
+  std::string hint =
+      "if the last sizes are equal, the transpose of the second argument fits: dot(a, b.T)";
   auto inner_a = f.sizes.known(a.dims[rows + 1]), last_b = f.sizes.known(b.dims[rows + 1]);
   if (inner_a && last_b && *inner_a == *last_b) hint = "the transpose of the second argument fits";
   f.require_equal(a.dims[rows + 1], b.dims[rows], "inner sizes differ", hint);

@@ -218,7 +218,9 @@ TEST(Thread, MaskedSelectionWithItsGradientAtABound) {
   for (std::int64_t i = 0; i < 100; ++i) {
     double v = a.at_double(i);
     EXPECT_FLOAT_EQ(static_cast<float>(out[1].at_double(i)), static_cast<float>(v > 0 ? 2 * v : 0));
-    if (v > 0) EXPECT_EQ(out[0].at_double(n++), v);
+    if (v > 0) {
+      EXPECT_EQ(out[0].at_double(n++), v);
+    }
   }
   EXPECT_EQ(out[0].shape, (Dims{n}));
 }
