@@ -100,9 +100,10 @@ void bind_shared(nb::module_& m) {
          [](nb::handle) { return nb::make_tuple(1, 0); });
   property(
       tensor_shared_variable_type, "default_update",
-      [](nb::handle self) { return wrap(shared_of(self)->default_update); },
+      [](nb::handle self) { return wrap(shared_of(self)->find_default_update()); },
       nb::cpp_function(
           [](nb::handle self, nb::handle value) {
+            shared_of(self)->default_update_rule = nullptr;
             shared_of(self)->default_update =
                 value.is_none() ? Expr() : as_tensor(value, "default_update");
           },

@@ -20,19 +20,6 @@ namespace {
 constexpr std::size_t kMaxExecutables = 64;
 constexpr std::size_t kMaxPlans = 16;
 
-std::int64_t read_integer(const std::byte* p, DType t) {
-  switch (t) {
-    case DType::I8: return *reinterpret_cast<const std::int8_t*>(p);
-    case DType::I16: return *reinterpret_cast<const std::int16_t*>(p);
-    case DType::I32: return *reinterpret_cast<const std::int32_t*>(p);
-    case DType::Bool:
-    case DType::U8: return *reinterpret_cast<const std::uint8_t*>(p);
-    case DType::U16: return *reinterpret_cast<const std::uint16_t*>(p);
-    case DType::U32: return *reinterpret_cast<const std::uint32_t*>(p);
-    default: return *reinterpret_cast<const std::int64_t*>(p);
-  }
-}
-
 bool contiguous(const ArgView& a) {
   std::int64_t expected = 1;
   for (std::size_t i = a.shape.size(); i-- > 0;) {

@@ -39,6 +39,9 @@ void evaluate_sizes(const SizeTable& table, std::span<const std::int64_t> symbol
 SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low,
                        std::span<const std::int64_t> high);
 
+/// Element `element` of integers in memory.
+std::int64_t read_integer(const std::byte* data, DType dtype, std::size_t element = 0);
+
 /// Throws the Shape error of the first requirement that does not hold.
 void check_requirements(const Graph& graph, std::span<const std::uint32_t> which,
                         std::span<const std::int64_t> values);

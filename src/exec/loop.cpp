@@ -11,19 +11,6 @@ namespace {
 
 std::uint64_t align_up(std::uint64_t n) { return (n + 63) / 64 * 64; }
 
-std::int64_t read_integer(const std::byte* p, DType t) {
-  switch (t) {
-    case DType::I8: return *reinterpret_cast<const std::int8_t*>(p);
-    case DType::I16: return *reinterpret_cast<const std::int16_t*>(p);
-    case DType::I32: return *reinterpret_cast<const std::int32_t*>(p);
-    case DType::Bool:
-    case DType::U8: return *reinterpret_cast<const std::uint8_t*>(p);
-    case DType::U16: return *reinterpret_cast<const std::uint16_t*>(p);
-    case DType::U32: return *reinterpret_cast<const std::uint32_t*>(p);
-    default: return *reinterpret_cast<const std::int64_t*>(p);
-  }
-}
-
 /// A loop with its inner plan. Everything the body needs lies in the workspace, so the loop is
 /// planned with the rest of the function.
 class LoopCall : public PreparedCall {

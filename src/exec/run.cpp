@@ -92,19 +92,6 @@ void run_library(const BoundStep& b, const PreparedCall& call, const RunState& s
   call.run(args);
 }
 
-std::int64_t read_integer(const std::byte* p, DType t, std::uint32_t element) {
-  switch (t) {
-    case DType::Bool:
-    case DType::U8: return reinterpret_cast<const std::uint8_t*>(p)[element];
-    case DType::I8: return reinterpret_cast<const std::int8_t*>(p)[element];
-    case DType::I16: return reinterpret_cast<const std::int16_t*>(p)[element];
-    case DType::U16: return reinterpret_cast<const std::uint16_t*>(p)[element];
-    case DType::I32: return reinterpret_cast<const std::int32_t*>(p)[element];
-    case DType::U32: return reinterpret_cast<const std::uint32_t*>(p)[element];
-    default: return reinterpret_cast<const std::int64_t*>(p)[element];
-  }
-}
-
 }  // namespace
 
 void request_interrupt() { interrupt_requested = true; }

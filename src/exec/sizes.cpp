@@ -82,6 +82,22 @@ SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low
   return b;
 }
 
+std::int64_t read_integer(const std::byte* data, DType dtype, std::size_t element) {
+  auto at = [&]<class T>(const T*) {
+    return static_cast<std::int64_t>(reinterpret_cast<const T*>(data)[element]);
+  };
+  switch (dtype) {
+    case DType::I8: return at(static_cast<const std::int8_t*>(nullptr));
+    case DType::I16: return at(static_cast<const std::int16_t*>(nullptr));
+    case DType::I32: return at(static_cast<const std::int32_t*>(nullptr));
+    case DType::Bool:
+    case DType::U8: return at(static_cast<const std::uint8_t*>(nullptr));
+    case DType::U16: return at(static_cast<const std::uint16_t*>(nullptr));
+    case DType::U32: return at(static_cast<const std::uint32_t*>(nullptr));
+    default: return at(static_cast<const std::int64_t*>(nullptr));
+  }
+}
+
 void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
                         std::span<const std::int64_t> values) {
   for (std::uint32_t i : which) check(g.requirements()[i], values);

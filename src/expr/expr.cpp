@@ -175,6 +175,11 @@ SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t bro
     if (type.broadcastable(i)) type.shape[i] = 1;
 }
 
+Expr SharedVariable::find_default_update() {
+  if (default_update || !default_update_rule) return default_update;
+  return default_update_rule(Expr(Ref<Variable>(this)));
+}
+
 void SharedVariable::check_fits(const Array& value) const {
   if (value.dtype != type.dtype || static_cast<int>(value.shape.size()) != type.ndim())
     fail(Fault::Type,

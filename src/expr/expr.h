@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <shared_mutex>
 #include <source_location>
@@ -113,7 +114,11 @@ class SharedVariable : public Variable {
   bool materialised() const { return !recipe_; }
 
   const std::uint64_t id;
+  /// What a call makes of the variable unless its updates say otherwise: an expression, or a rule
+  /// that makes one (a rule does not hold the variable it is of, so nothing lives in a circle).
   Expr default_update;
+  std::function<Expr(const Expr& self)> default_update_rule;
+  Expr find_default_update();  // null if there is none
 
   // For the executor, which holds `mutex`.
   mutable std::shared_mutex mutex;

@@ -139,10 +139,12 @@ Captured capture(const CaptureArgs& args) {
   for (std::size_t i = 0; i < updates.size(); ++i) walk.visit(updates[i].second.get());
   if (args.default_updates)
     for (std::size_t i = 0; i < walk.order.size(); ++i)  // grows while it runs
-      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]);
-          s && s->default_update && updated.insert(s).second) {
-        updates.emplace_back(s, s->default_update);
-        walk.visit(s->default_update.get());
+      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s)) {
+        Expr update = s->find_default_update();
+        if (!update) continue;
+        updated.insert(s);
+        walk.visit(update.get());
+        updates.emplace_back(s, std::move(update));
       }
   for (const auto& [shared, value] : updates) {
     const TensorType &a = shared->type, &b = value.type();

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kSmallExtent = 64;     // extents up to here are constants in the code
 constexpr std::int64_t kBlockPoints = 16384;  // points per partial reduction
+constexpr std::int64_t kBlockRows = 1024;     // or rows, where they are no single axis
 
 /// Times order the phases of a kernel: even times run over the inner axes, odd ones once per point
 /// of the outer axes. -1 comes before the first inner phase.
@@ -475,11 +476,200 @@ void add_kernel_task(Program& p, Kernel kernel, const std::vector<BodyBuilder::O
   p.tasks.push_back(std::move(t));
 }
 
-/// The second half of a blocked reduction starts from the partial results of the first.
+/// What a cluster becomes before its loops are fixed.
+struct Draft {
+  const Cluster& cluster;
+  BodyBuilder& builder;
+  Loops loops;
+};
+
+/// One instruction with its operands renamed.
+Instr renamed_operands(Instr in, const std::vector<std::uint32_t>& to) {
+  int n = operand_count(in.prim);
+  if (n > 0) in.a = to[in.a];
+  if (n > 1) in.b = to[in.b];
+  if (n > 2) in.c = to[in.c];
+  return in;
+}
+
+/// Reductions with few results are cut into blocks of fixed size, so that threads share the work
+/// and the result does not depend on how many there are. Not where a later phase runs over the
+/// reduced axes again, or where the place of a result matters.
+bool wants_blocks(const SizeTable& sizes, const Draft& d) {
+  const BodyBuilder& b = d.builder;
+  if (!b.inner || b.partial_of.empty()) return false;
+  std::int64_t outer_points = 1, inner_points = 1;
+  for (std::size_t i = 0; i < d.loops.extents.size(); ++i) {
+    auto known = sizes.known(d.loops.extents[i]);
+    if (i < b.outer)
+      outer_points = known && *known <= kSmallExtent ? outer_points * *known : kSmallExtent + 1;
+    else
+      inner_points = known && inner_points >= 0 ? inner_points * *known : -1;
+  }
+  if (outer_points > kSmallExtent || (inner_points >= 0 && inner_points <= kBlockPoints))
+    return false;
+  for (const auto& t : b.body) {
+    if (t.time > 1 && t.time % 2 == 0) return false;
+    if (t.time == 0 && t.instr.prim == Prim::FlatIndex) return false;
+    if (t.instr.prim == Prim::Reduce &&
+        t.instr.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax))
+      return false;
+  }
+  return true;
+}
+
+/// Drops operands that the code does not touch.
+void prune_operands(std::vector<BodyBuilder::Timed>& code,
+                    std::vector<BodyBuilder::Operand>& operands) {
+  std::vector<std::int64_t> number(operands.size(), -1);
+  std::vector<BodyBuilder::Operand> kept;
+  for (auto& t : code) {
+    if (t.instr.prim != Prim::Load && t.instr.prim != Prim::Store) continue;
+    auto& to = number[static_cast<std::size_t>(t.instr.integer)];
+    if (to < 0) {
+      to = static_cast<std::int64_t>(kept.size());
+      kept.push_back(operands[static_cast<std::size_t>(t.instr.integer)]);
+    }
+    t.instr.integer = to;
+  }
+  operands = std::move(kept);
+}
+
+/// Strides of partial results: blocks, then the outer axes in order. Sets the outer ones from
+/// `first_outer` on and gives the stride of a block.
+SizeId partial_strides(SizeTable& sizes, const Draft& d, std::vector<SizeId>& strides,
+                       std::size_t first_outer) {
+  SizeId stride = sizes.one();
+  for (std::size_t i = d.builder.outer; i-- > 0;) {
+    strides[first_outer + i] = stride;
+    stride = sizes.mul(stride, d.loops.extents[i]);
+  }
+  return stride;
+}
+
+/// A partial result between the halves of a blocked reduction.
 struct Partial {
   Value value;
   std::uint32_t reduce = 0;  // its Reduce instruction in the whole body
 };
+
+/// First half: everything up to time 0, each Reduce stored as a partial result per block. Gives the
+/// number of blocks.
+SizeId emit_partials(Program& p, const Draft& d, bool strict, std::vector<Partial>& partials) {
+  SizeTable& sizes = p.graph.mutable_sizes();
+  const BodyBuilder& b = d.builder;
+  std::vector<BodyBuilder::Timed> body;
+  std::vector<std::uint32_t> renamed(b.body.size(), UINT32_MAX);
+  for (std::uint32_t i = 0; i < b.body.size(); ++i) {
+    if (b.body[i].time > 0) continue;
+    Instr in = renamed_operands(b.body[i].instr, renamed);
+    if (in.prim == Prim::Index) ++in.integer;  // the block axis comes first
+    if (in.prim == Prim::Reduce) partials.push_back({{}, i});
+    renamed[i] = static_cast<std::uint32_t>(body.size());
+    body.push_back({in, b.body[i].time});
+  }
+  auto operands = b.operands;
+  for (auto& o : operands) o.strides.insert(o.strides.begin(), sizes.zero());
+  for (Partial& part : partials) {
+    DType acc = b.body[part.reduce].instr.dtype;
+    part.value = {static_cast<std::uint32_t>(p.graph.nodes().size() + p.extra.size()), 0};
+    p.extra.push_back({acc, {}, 0});
+    BodyBuilder::Operand o{part.value, 0, acc, true,
+                           std::vector<SizeId>(d.loops.extents.size() + 1, sizes.zero())};
+    o.strides[0] = partial_strides(sizes, d, o.strides, 1);
+    Instr in{Prim::Store, acc, renamed[part.reduce]};
+    in.integer = static_cast<std::int64_t>(operands.size());
+    body.push_back({in, 1});
+    operands.push_back(std::move(o));
+  }
+  Loops loops = d.loops;
+  loops.outer = b.outer + 1;
+  loops.extents.insert(loops.extents.begin(), sizes.one());  // set after collapsing
+  Kernel k;
+  k.spec.strict = strict;
+  prune_operands(body, operands);
+  reads_first(body, operands);
+  finish_body(k.spec, body);
+  collapse(sizes, loops, operands, k.spec, 1);
+  // Blocks of whole rows where the inner axes did not merge.
+  bool one_axis = loops.extents.size() - loops.outer == 1 && b.outer == 0;
+  k.spec.block = one_axis ? kBlockPoints : kBlockRows;
+  SizeId blocks = sizes.ceil_div(loops.extents[loops.outer], sizes.constant(k.spec.block));
+  loops.extents[0] = blocks;
+  SizeId outer_count = sizes.product(std::span(d.loops.extents).first(b.outer));
+  for (const Partial& part : partials) {
+    Type& type = p.extra[part.value.node - p.graph.nodes().size()];
+    type.dims = {blocks};
+    if (b.outer) type.dims.push_back(outer_count);
+    p.places[part.value] = {part.value, contiguous_layout(sizes, type.dims)};
+  }
+  bind_kernel(sizes, k, loops, operands);
+  k.spec.name = "partial_" + kernel_name(p.graph, d.cluster.nodes, loops.extents.size());
+  add_kernel_task(p, std::move(k), operands, d.cluster.nodes);
+  return blocks;
+}
+
+/// Second half: folds the partial results, then does what follows at time 1. Values of time -1 that
+/// it needs are computed again.
+void emit_fold(Program& p, const Draft& d, bool strict, const std::vector<Partial>& partials,
+               SizeId blocks) {
+  SizeTable& sizes = p.graph.mutable_sizes();
+  const BodyBuilder& b = d.builder;
+  std::vector<BodyBuilder::Timed> body;
+  std::vector<std::uint32_t> renamed(b.body.size(), UINT32_MAX);
+  auto operands = b.operands;
+  for (auto& o : operands) {
+    o.strides.resize(b.outer + 1, sizes.zero());
+    o.strides[b.outer] = sizes.zero();
+  }
+  for (const Partial& part : partials) {
+    Instr reduce = b.body[part.reduce].instr;
+    BodyBuilder::Operand o{part.value, 0, reduce.dtype, false,
+                           std::vector<SizeId>(b.outer + 1, sizes.zero())};
+    o.strides[b.outer] = partial_strides(sizes, d, o.strides, 0);
+    Instr load{Prim::Load, reduce.dtype};
+    load.integer = static_cast<std::int64_t>(operands.size());
+    operands.push_back(std::move(o));
+    reduce.a = static_cast<std::uint32_t>(body.size());
+    body.push_back({load, 0});
+    renamed[part.reduce] = static_cast<std::uint32_t>(body.size());
+    body.push_back({reduce, 0});
+  }
+  for (std::uint32_t i = 0; i < b.body.size(); ++i) {
+    const auto& t = b.body[i];
+    if (t.time == 0 || (t.time < 0 && t.instr.prim == Prim::Store)) continue;
+    Instr in = renamed_operands(t.instr, renamed);
+    renamed[i] = static_cast<std::uint32_t>(body.size());
+    body.push_back({in, t.time});
+  }
+  Loops loops;
+  loops.outer = b.outer;
+  loops.extents.assign(d.loops.extents.begin(), d.loops.extents.begin() + b.outer);
+  loops.extents.push_back(blocks);
+  Kernel k;
+  k.spec.strict = strict;
+  prune_operands(body, operands);
+  reads_first(body, operands);
+  finish_body(k.spec, body);
+  collapse(sizes, loops, operands, k.spec, 0);
+  bind_kernel(sizes, k, loops, operands);
+  k.spec.name = "fold_" + kernel_name(p.graph, d.cluster.nodes, loops.extents.size());
+  add_kernel_task(p, std::move(k), operands, d.cluster.nodes);
+}
+
+void emit_whole(Program& p, const Draft& d, bool strict) {
+  SizeTable& sizes = p.graph.mutable_sizes();
+  Kernel k;
+  k.spec.strict = strict;
+  auto operands = d.builder.operands;
+  Loops loops = d.loops;
+  reads_first(d.builder.body, operands);
+  finish_body(k.spec, d.builder.body);
+  collapse(sizes, loops, operands, k.spec, 0);
+  bind_kernel(sizes, k, loops, operands);
+  k.spec.name = kernel_name(p.graph, d.cluster.nodes, loops.extents.size());
+  add_kernel_task(p, std::move(k), operands, d.cluster.nodes);
+}
 
 }  // namespace
 
@@ -487,187 +677,19 @@ ClusterEmitter::ClusterEmitter(Program& program, const std::vector<bool>& memory
     : program_(program), memory_(memory), strict_(strict) {}
 
 void ClusterEmitter::emit(const Cluster& c) {
-  Program& p = program_;
-  SizeTable& sizes = p.graph.mutable_sizes();
-  BodyBuilder b(p, memory_, c, sizes);
+  SizeTable& sizes = program_.graph.mutable_sizes();
+  BodyBuilder b(program_, memory_, c, sizes);
   b.compute_times();
-  std::vector<std::uint32_t> covers;
-  for (std::uint32_t id : c.nodes) {
+  for (std::uint32_t id : c.nodes)
     if (memory_[id]) b.store(id, b.member(id, b.time_of(id)));
-    covers.push_back(id);
-  }
   contract_fma(b.body);
-
-  Loops loops;
-  loops.outer = b.outer;
-  for (int axis : b.axes) loops.extents.push_back(c.space[static_cast<std::size_t>(axis)]);
-
-  // Reductions with few results are cut into blocks of fixed size, so that threads share the work
-  // and the result does not depend on how many there are.
-  bool blocked = b.inner && !b.partial_of.empty();
-  std::int64_t outer_points = 1;
-  for (std::uint32_t i = 0; i < b.outer; ++i) {
-    auto known = sizes.known(loops.extents[i]);
-    outer_points = known && *known <= kSmallExtent ? outer_points * *known : kSmallExtent + 1;
-  }
-  blocked &= outer_points <= kSmallExtent;
-  for (const auto& t : b.body) {
-    if (t.time > 1 && t.time % 2 == 0) blocked = false;
-    if (t.time == 0 && t.instr.prim == Prim::FlatIndex) blocked = false;
-    if (t.instr.prim == Prim::Reduce &&
-        t.instr.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax))
-      blocked = false;
-  }
-  std::int64_t inner_known = 1;
-  for (std::size_t i = b.outer; i < loops.extents.size(); ++i)
-    inner_known = inner_known < 0 || !sizes.known(loops.extents[i])
-                      ? -1
-                      : inner_known * *sizes.known(loops.extents[i]);
-  if (inner_known >= 0 && inner_known <= kBlockPoints) blocked = false;
-
-  if (!blocked) {
-    Kernel k;
-    k.spec.strict = strict_;
-    auto operands = b.operands;
-    reads_first(b.body, operands);
-    finish_body(k.spec, b.body);
-    collapse(sizes, loops, operands, k.spec, 0);
-    bind_kernel(sizes, k, loops, operands);
-    k.spec.name = kernel_name(p.graph, covers, loops.extents.size());
-    add_kernel_task(p, std::move(k), operands, covers);
-    return;
-  }
-
-  // First half: everything up to time 0, each Reduce stored as a partial result.
-  Kernel first;
-  first.spec.strict = strict_;
-  std::vector<BodyBuilder::Timed> body;
+  Draft draft{c, b, {}};
+  draft.loops.outer = b.outer;
+  for (int axis : b.axes) draft.loops.extents.push_back(c.space[static_cast<std::size_t>(axis)]);
+  if (!wants_blocks(sizes, draft)) return emit_whole(program_, draft, strict_);
   std::vector<Partial> partials;
-  std::vector<std::uint32_t> renamed(b.body.size(), UINT32_MAX);
-  for (std::uint32_t i = 0; i < b.body.size(); ++i) {
-    const auto& t = b.body[i];
-    if (t.time > 0) continue;
-    Instr in = t.instr;
-    int n = operand_count(in.prim);
-    if (n > 0) in.a = renamed[in.a];
-    if (n > 1) in.b = renamed[in.b];
-    if (n > 2) in.c = renamed[in.c];
-    if (in.prim == Prim::Index) ++in.integer;  // the block axis comes first
-    renamed[i] = static_cast<std::uint32_t>(body.size());
-    body.push_back({in, t.time});
-    if (in.prim == Prim::Reduce) partials.push_back({{}, i});
-  }
-  auto operands = b.operands;
-  for (auto& o : operands) o.strides.insert(o.strides.begin(), sizes.zero());
-  // Operands only of the second half are dropped below by finish_body's users.
-  std::size_t rank = loops.extents.size();
-  SizeId outer_count = sizes.product(std::span(loops.extents).first(b.outer));
-
-  Loops first_loops;
-  first_loops.outer = b.outer + 1;
-  first_loops.extents = loops.extents;
-  first_loops.extents.insert(first_loops.extents.begin(), sizes.one());  // set after collapsing
-  for (Partial& part : partials) {
-    DType acc = b.body[part.reduce].instr.dtype;
-    part.value = {static_cast<std::uint32_t>(p.graph.nodes().size() + p.extra.size()), 0};
-    p.extra.push_back({acc, {}, 0});
-    BodyBuilder::Operand o{part.value, 0, acc, true, std::vector<SizeId>(rank + 1, sizes.zero())};
-    SizeId stride = sizes.one();
-    for (std::size_t i = b.outer; i-- > 0;) {
-      o.strides[i + 1] = stride;
-      stride = sizes.mul(stride, loops.extents[i]);
-    }
-    o.strides[0] = stride;
-    Instr in{Prim::Store, acc, renamed[part.reduce]};
-    in.integer = static_cast<std::int64_t>(operands.size());
-    body.push_back({in, 1});
-    operands.push_back(std::move(o));
-  }
-  // Keep only operands that this half touches.
-  auto prune = [](std::vector<BodyBuilder::Timed>& code, std::vector<BodyBuilder::Operand>& ops) {
-    std::vector<std::int64_t> number(ops.size(), -1);
-    std::vector<BodyBuilder::Operand> kept;
-    for (auto& t : code) {
-      if (t.instr.prim != Prim::Load && t.instr.prim != Prim::Store) continue;
-      auto& to = number[static_cast<std::size_t>(t.instr.integer)];
-      if (to < 0) {
-        to = static_cast<std::int64_t>(kept.size());
-        kept.push_back(ops[static_cast<std::size_t>(t.instr.integer)]);
-      }
-      t.instr.integer = to;
-    }
-    ops = std::move(kept);
-  };
-  prune(body, operands);
-  reads_first(body, operands);
-  finish_body(first.spec, body);
-  collapse(sizes, first_loops, operands, first.spec, 1);
-  // Blocks of whole rows where the inner axes did not merge.
-  std::size_t inner_axes = first_loops.extents.size() - first_loops.outer;
-  std::int64_t block = inner_axes == 1 && b.outer == 0 ? kBlockPoints : 1024;
-  first.spec.block = block;
-  SizeId blocks = sizes.ceil_div(first_loops.extents[first_loops.outer], sizes.constant(block));
-  first_loops.extents[0] = blocks;
-  for (Partial& part : partials) {
-    Type& type = p.extra[part.value.node - p.graph.nodes().size()];
-    type.dims = {blocks};
-    if (b.outer) type.dims.push_back(outer_count);
-    p.places[part.value] = {part.value, contiguous_layout(sizes, type.dims)};
-  }
-  bind_kernel(sizes, first, first_loops, operands);
-  first.spec.name = "partial_" + kernel_name(p.graph, covers, first_loops.extents.size());
-  add_kernel_task(p, std::move(first), operands, covers);
-
-  // Second half: fold the partial results, then what follows at time 1.
-  Kernel second;
-  second.spec.strict = strict_;
-  std::vector<BodyBuilder::Timed> tail;
-  std::vector<std::uint32_t> moved(b.body.size(), UINT32_MAX);
-  operands = b.operands;
-  for (auto& o : operands)
-    o.strides.resize(b.outer + 1, sizes.zero()), o.strides[b.outer] = sizes.zero();
-  for (const Partial& part : partials) {
-    const Instr& reduce = b.body[part.reduce].instr;
-    BodyBuilder::Operand o{part.value, 0, reduce.dtype, false,
-                           std::vector<SizeId>(b.outer + 1, sizes.zero())};
-    SizeId stride = sizes.one();
-    for (std::size_t i = b.outer; i-- > 0;) {
-      o.strides[i] = stride;
-      stride = sizes.mul(stride, loops.extents[i]);
-    }
-    o.strides[b.outer] = stride;
-    Instr load{Prim::Load, reduce.dtype};
-    load.integer = static_cast<std::int64_t>(operands.size());
-    operands.push_back(std::move(o));
-    tail.push_back({load, 0});
-    Instr in = reduce;
-    in.a = static_cast<std::uint32_t>(tail.size() - 1);
-    moved[part.reduce] = static_cast<std::uint32_t>(tail.size());
-    tail.push_back({in, 0});
-  }
-  // Values of time -1 that time 1 uses are computed again.
-  for (std::uint32_t i = 0; i < b.body.size(); ++i) {
-    const auto& t = b.body[i];
-    if (t.time == 0 || (t.time < 0 && t.instr.prim == Prim::Store)) continue;
-    Instr in = t.instr;
-    int n = operand_count(in.prim);
-    if (n > 0) in.a = moved[in.a];
-    if (n > 1) in.b = moved[in.b];
-    if (n > 2) in.c = moved[in.c];
-    moved[i] = static_cast<std::uint32_t>(tail.size());
-    tail.push_back({in, t.time});
-  }
-  prune(tail, operands);
-  reads_first(tail, operands);
-  finish_body(second.spec, tail);
-  Loops second_loops;
-  second_loops.outer = b.outer;
-  second_loops.extents.assign(loops.extents.begin(), loops.extents.begin() + b.outer);
-  second_loops.extents.push_back(blocks);
-  collapse(sizes, second_loops, operands, second.spec, 0);
-  bind_kernel(sizes, second, second_loops, operands);
-  second.spec.name = "fold_" + kernel_name(p.graph, covers, second_loops.extents.size());
-  add_kernel_task(p, std::move(second), operands, covers);
+  SizeId blocks = emit_partials(program_, draft, strict_, partials);
+  emit_fold(program_, draft, strict_, partials, blocks);
 }
 
 }  // namespace snug

@@ -842,7 +842,9 @@ DType random_dtype(const char* what, std::optional<DType> given) {
 Expr RandomStream::key() {
   Expr state = shared(Array::scalar<std::uint64_t>(first_key(seed_, states_.size())),
                       fmt::format("random_state_{}", states_.size()));
-  as_shared(state)->default_update = state + constant(Array::scalar<std::uint64_t>(1));
+  as_shared(state)->default_update_rule = [](const Expr& self) {
+    return self + constant(Array::scalar<std::uint64_t>(1));
+  };
   states_.push_back(state);
   Expr key = state;
   for (const Expr& index : ops::open_loops())

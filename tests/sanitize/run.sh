@@ -15,4 +15,15 @@ export XDG_CACHE_HOME=$PWD/$build/cache
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=tests/sanitize/leaks.txt:print_suppressions=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-$build/snug_tests --gtest_brief=1
+# One process per core, each with its share of the tests.
+shards=$(nproc) failed=0 pids=()
+for ((i = 0; i < shards; ++i)); do
+  GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i \
+    $build/snug_tests --gtest_brief=1 >$build/tests-$i.log 2>&1 &
+  pids+=($!)
+done
+for ((i = 0; i < shards; ++i)); do
+  wait "${pids[$i]}" || failed=1
+  cat $build/tests-$i.log
+done
+exit $failed
