@@ -433,6 +433,15 @@ void find_in_place(const KernelSpec& spec, const std::vector<BodyBuilder::Operan
   }
 }
 
+/// Whether `written` may be stored over `read` at all: arguments and constants are never written, a
+/// shared variable only by its own update.
+bool may_take_over(const Graph& g, Value read, Value written) {
+  if (read.node >= g.nodes().size() || !has(*g.node(read).op, kLeaf)) return true;
+  for (const Update& u : g.updates())
+    if (g.inputs()[u.input].value == read && u.value == written) return true;
+  return false;
+}
+
 std::string kernel_name(const Graph& g, const std::vector<std::uint32_t>& nodes, std::size_t rank) {
   std::string name;
   std::size_t shown = 0;
@@ -455,6 +464,10 @@ void add_kernel_task(Program& p, Kernel kernel, const std::vector<BodyBuilder::O
   t.origin = p.graph.node(covers.back()).origin;
   std::vector<std::vector<std::uint32_t>> candidates;
   find_in_place(kernel.spec, operands, candidates);
+  for (std::size_t w = 0; w < operands.size(); ++w)
+    std::erase_if(candidates[w], [&](std::uint32_t r) {
+      return !may_take_over(p.graph, operands[r].root, operands[w].root);
+    });
   std::vector<std::uint32_t> read_number(operands.size(), 0);
   for (std::size_t i = 0; i < operands.size(); ++i)
     if (!operands[i].write) {
