@@ -31,6 +31,14 @@ summary() {
   printf '\n%s in %d min %02d s\n' "$1" $((SECONDS / 60)) $((SECONDS % 60))
 }
 
+# The C++ tests; lines about tests that passed are left out.
+cpp_tests() {
+  local status=0
+  ctest --test-dir build -j "$(nproc)" --output-on-failure >build/ctest.log 2>&1 || status=1
+  grep -vE '^ +Start +[0-9]+:| Passed +[0-9.]+ sec$|^$' build/ctest.log
+  return $status
+}
+
 step "set-up and build" scripts/setup.sh snug_tests
 if [ $failed = 1 ]; then
   summary "the build FAILED"
@@ -41,7 +49,7 @@ step "installed package" tests/python_package.sh
 step "order of folders" .venv/bin/python tools/check_layers.py --self-test
 step "Python style" .venv/bin/ruff check
 step "C++ format" scripts/format.sh --check
-step "C++ tests" ctest --test-dir build -j "$(nproc)" --output-on-failure --progress
+step "C++ tests" cpp_tests
 step "outside C++ program" tests/install/run.sh
 step "Python tests" .venv/bin/python -m pytest -q tests/python
 step "C++ tests under sanitizers" tests/sanitize/run.sh
