@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 /// attrs: pad (top, bottom, left, right), stride and dilation (rows, columns), flip, groups.
@@ -154,6 +155,7 @@ const OpDef conv2d = {
                        r.y[0].f[y] += r.x[0]->f[x] * r.x[1]->f[w];
                      });
         },
+    .batch = batch_images,
 };
 
 const OpDef conv2d_grad_input = {
@@ -175,6 +177,7 @@ const OpDef conv2d_grad_input = {
                        r.y[0].f[x] += r.x[0]->f[w] * r.x[1]->f[y];
                      });
         },
+    .batch = batch_images_second,
 };
 
 const OpDef conv2d_grad_weight = {
@@ -196,6 +199,7 @@ const OpDef conv2d_grad_weight = {
                        r.y[0].f[w] += r.x[0]->f[x] * r.x[1]->f[y];
                      });
         },
+    .batch = batch_filters,
 };
 
 }  // namespace snug::ops

@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -103,6 +104,7 @@ const OpDef check_index = {
             r.y[0].i[k] = i < 0 ? i + n : i;
           }
         },
+    .batch = batch_check_index,
 };
 
 const OpDef gather = {
@@ -121,6 +123,7 @@ const OpDef gather = {
           visit_picked(r, 1,
                        [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
+    .batch = batch_gather,
 };
 
 const OpDef scatter_add = {
@@ -143,6 +146,7 @@ const OpDef scatter_add = {
             store(r.y[0], at, {a.f + b.f, a.i + b.i});
           });
         },
+    .batch = batch_scatter,
 };
 
 const OpDef scatter_set = {
@@ -165,6 +169,7 @@ const OpDef scatter_set = {
           visit_picked(r, 2,
                        [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
         },
+    .batch = batch_scatter,
 };
 
 const OpDef nonzero = {

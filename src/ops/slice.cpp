@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 /// attr `spec`: four integers per leading axis: kind (0: range, 1: single index, which drops the
@@ -286,6 +287,7 @@ const OpDef slice = {
           visit_slice(r, 1, r.x[0]->shape,
                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
+    .batch = batch_slice,
 };
 
 const OpDef slice_set = {
@@ -309,6 +311,7 @@ const OpDef slice_set = {
           visit_slice(r, 2, r.x[0]->shape,
                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
         },
+    .batch = batch_put_slice,
 };
 
 const OpDef slice_inc = {
@@ -332,6 +335,7 @@ const OpDef slice_inc = {
             store(r.y[0], at, {a.f + b.f, a.i + b.i});
           });
         },
+    .batch = batch_put_slice,
 };
 
 }  // namespace snug::ops

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -314,6 +315,7 @@ const OpDef dimshuffle = {
     .grad = dimshuffle_grad,
     .view = dimshuffle_view,
     .reference = dimshuffle_reference,
+    .batch = batch_dimshuffle,
 };
 
 const OpDef broadcast_to = {
@@ -326,6 +328,7 @@ const OpDef broadcast_to = {
     .grad = broadcast_to_grad,
     .view = broadcast_to_view,
     .reference = broadcast_to_reference,
+    .batch = batch_broadcast_to,
 };
 
 const OpDef reshape = {
@@ -340,6 +343,7 @@ const OpDef reshape = {
     },
     .view = reshape_view,
     .reference = copy_reference,
+    .batch = batch_reshape,
 };
 
 const OpDef rebroadcast = {
@@ -367,6 +371,7 @@ const OpDef rebroadcast = {
           return true;
         },
     .reference = copy_reference,
+    .batch = batch_same,
 };
 
 const OpDef concatenate = {
@@ -376,6 +381,7 @@ const OpDef concatenate = {
     .infer = concatenate_rule,
     .grad = concatenate_grad,
     .reference = concatenate_reference,
+    .batch = batch_concatenate,
 };
 
 }  // namespace snug::ops

@@ -80,14 +80,12 @@ class Orderer {
       return static_cast<std::uint32_t>(out.buffers.size() - 1);
     };
     // Leaves live throughout.
-    std::unordered_map<std::uint32_t, std::uint32_t> shared_buffer;
     for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
       const GraphInput& in = p_.graph.inputs()[i];
       std::uint32_t b = buffer(in.value, 0);
-      out.buffers[b].where = in.shared ? Where::Shared : Where::Argument;
+      out.buffers[b].where = in.shared || in.state ? Where::Shared : Where::Argument;
       out.buffers[b].index = i;
       current[in.value] = b;
-      if (in.shared) shared_buffer[i] = b;
     }
     for (std::uint32_t id = static_cast<std::uint32_t>(p_.graph.inputs().size());
          id < p_.graph.nodes().size(); ++id)
@@ -258,7 +256,7 @@ class Orderer {
   bool in_place_ok(std::uint32_t writer, Value value, Value old) const {
     const Task& t = p_.tasks[writer];
     auto read = std::find(t.reads.begin(), t.reads.end(), old);
-    if (read == t.reads.end()) return t.kind != Task::Kind::Loop;
+    if (read == t.reads.end()) return true;
     auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) -
                                         t.writes.begin());
     auto r = static_cast<std::uint32_t>(read - t.reads.begin());
