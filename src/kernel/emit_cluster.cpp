@@ -184,46 +184,26 @@ class BodyBuilder {
 
   /// The value of `v` at the current point; axis j of v runs along cluster axis loop[j].
   std::uint32_t value(Value v, AxisMap loop, int time) {
-    const Type& type = p_.type(v);
-    for (std::size_t j = 0; j < type.dims.size(); ++j)
-      if (type.broadcastable(j) || sizes_.is(type.dims[j], 1)) loop[j] = kUnitAxis;
-    if (c_.maps.count(v.node)) return member(v.node, time);
-    if (std::uint32_t base = base_of(v); base != v.node && c_.maps.count(base))
-      return member(base, time);
-    auto place = p_.places.find(v);
-    if (place != p_.places.end()) {
-      if (auto constant = scalar_constant(place->second.root)) return push(*constant, time);
-      Value root = place->second.root;
-      std::uint32_t op = operand(root, place->second.layout, type.dtype, loop, type, false);
-      Instr in{Prim::Load, type.dtype};
-      in.integer = op;
-      return push(in, time);
+    if (std::uint32_t base = base_of(v); c_.maps.count(base)) return member(base, time);
+    for (;; v = g_.node(v).inputs[0]) {
+      const Type& type = p_.type(v);
+      for (std::size_t j = 0; j < type.dims.size(); ++j)
+        if (type.broadcastable(j) || sizes_.is(type.dims[j], 1)) loop[j] = kUnitAxis;
+      if (auto place = p_.places.find(v); place != p_.places.end())
+        return load(place->second, type, loop, time);
+      if (!has(*g_.node(v).op, kIndexView)) break;
+      loop = below_view(g_, v.node, loop);
     }
     Key key{v.node, time, {loop.begin(), loop.end()}};
     if (auto it = memo_.find(key); it != memo_.end()) return it->second;
-    const Node& n = g_.node(v);
-    std::uint32_t result;
-    if (has(*n.op, kView)) {
-      result = value(n.inputs[0], below_view(n, loop), time);
-    } else {
-      result = scalar_body(n, loop, time);  // cheap to compute again
-    }
-    memo_[key] = result;
-    return result;
+    return memo_[key] = scalar_body(g_.node(v), loop, time);  // cheap to compute again
   }
 
-  AxisMap below_view(const Node& n, const AxisMap& loop) const {
-    const Type& in = g_.type(n.inputs[0]);
-    AxisMap map(in.dims.size(), kUnitAxis);
-    if (n.op->name == "dimshuffle") {
-      const auto& pattern = n.attrs.ints("pattern");
-      for (std::size_t j = 0; j < pattern.size(); ++j)
-        if (pattern[j] >= 0) map[static_cast<std::size_t>(pattern[j])] = loop[j];
-    } else {
-      std::size_t extra = loop.size() - map.size();
-      for (std::size_t i = 0; i < map.size(); ++i) map[i] = loop[i + extra];
-    }
-    return map;
+  std::uint32_t load(const Place& place, const Type& type, const AxisMap& loop, int time) {
+    if (auto constant = scalar_constant(place.root)) return push(*constant, time);
+    Instr in{Prim::Load, type.dtype};
+    in.integer = operand(place.root, place.layout, type.dtype, loop, type, false);
+    return push(in, time);
   }
 
   std::optional<Instr> scalar_constant(Value root) const {

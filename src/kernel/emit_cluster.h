@@ -12,8 +12,10 @@ using AxisMap = InlineVec<int, 8>;
 inline constexpr int kUnitAxis = -1;  // size 1: always element 0
 inline constexpr int kNewAxis = -2;   // not yet known; only while matching
 
-/// The axes of an index view (dimshuffle, rebroadcast, broadcast_to) from those of its base.
-AxisMap through_view(const Graph& graph, std::uint32_t view, const AxisMap& base);
+/// The axes of an index view's result from those of its input.
+AxisMap above_view(const Graph& graph, std::uint32_t view, const AxisMap& base);
+/// The axes of an index view's input from those of its result.
+AxisMap below_view(const Graph& graph, std::uint32_t view, const AxisMap& result);
 
 /// Nodes that one kernel computes. Members cover the whole space, or none of the reduced axes.
 struct Cluster {

@@ -10,10 +10,6 @@
 namespace snug {
 namespace {
 
-bool is_index_view(const Node& n) {
-  return n.op->name == "dimshuffle" || n.op->name == "rebroadcast" || n.op->name == "broadcast_to";
-}
-
 enum class Kind : std::uint8_t { Leaf, IndexView, MemoryView, Fused, Sizes, Library, Loop };
 
 /// Groups nodes into units. A unit is a cluster (a kernel to be) or one other task. Units are
@@ -42,7 +38,7 @@ class Fuser {
         kind_[id] = Kind::Loop;
       else if (all_sizes(id))
         kind_[id] = Kind::Sizes;
-      else if (is_index_view(n))
+      else if (has(*n.op, kIndexView))
         kind_[id] = Kind::IndexView;
       else if (has(*n.op, kView))
         kind_[id] = Kind::MemoryView;
@@ -128,15 +124,14 @@ class Fuser {
 
   /// The axes of `v` in terms of the cluster's, if a member computes it (through index views).
   std::optional<AxisMap> inside(const Cluster& c, std::uint32_t unit, Value v) const {
-    if (unit_of_[v.node] != unit || kind_[v.node] == Kind::MemoryView) return std::nullopt;
-    if (kind_[v.node] == Kind::IndexView) {
-      auto base = inside(c, unit, g_.node(v).inputs[0]);
-      if (!base) return std::nullopt;
-      return through_view(g_, v.node, *base);
-    }
+    if (unit_of_[v.node] != unit) return std::nullopt;
+    std::vector<std::uint32_t> views;  // outermost first
+    for (; kind_[v.node] == Kind::IndexView; v = g_.node(v).inputs[0]) views.push_back(v.node);
     auto it = c.maps.find(v.node);
     if (it == c.maps.end()) return std::nullopt;
-    return it->second;
+    AxisMap map = it->second;
+    for (std::size_t k = views.size(); k-- > 0;) map = above_view(g_, views[k], map);
+    return map;
   }
 
   /// Whether node `id` can be computed in the loops of `c`; notes its axes if so.
@@ -272,13 +267,12 @@ class Fuser {
   void choose_memory() {
     std::size_t count = g_.nodes().size();
     std::vector<bool> must(count, false), leaves(count, false);
-    std::vector<bool> as_data(count, false);
     auto need = [&](Value v) {
-      while (kind_[v.node] == Kind::IndexView || kind_[v.node] == Kind::MemoryView) {
-        as_data[v.node] = true;
+      while (!must[v.node]) {
+        must[v.node] = true;
+        if (kind_[v.node] != Kind::IndexView && kind_[v.node] != Kind::MemoryView) break;
         v = g_.node(v).inputs[0];
       }
-      must[v.node] = true;
     };
     for (Value v : g_.outputs()) need(v);
     for (const Update& u : g_.updates()) need(u.value);
@@ -432,20 +426,27 @@ class Fuser {
 
 }  // namespace
 
-AxisMap through_view(const Graph& g, std::uint32_t view, const AxisMap& base) {
+namespace {
+
+int source_axis(const Graph& g, const Node& view, std::size_t axis) {
+  return view.op->source_axis({view.attrs, g.type(view.inputs[0]), view.types[0]}, axis);
+}
+
+}  // namespace
+
+AxisMap above_view(const Graph& g, std::uint32_t view, const AxisMap& base) {
   const Node& n = g.node(view);
-  AxisMap map;
-  if (n.op->name == "dimshuffle") {
-    for (std::int64_t axis : n.attrs.ints("pattern"))
-      map.push_back(axis < 0 ? kUnitAxis : base[static_cast<std::size_t>(axis)]);
-  } else if (n.op->name == "broadcast_to") {
-    // Axes stand right-aligned; new and stretched axes repeat the same element.
-    std::size_t extra = n.types[0].dims.size() - base.size();
-    for (std::size_t i = 0; i < n.types[0].dims.size(); ++i)
-      map.push_back(i < extra ? kUnitAxis : base[i - extra]);
-  } else {
-    map = base;
-  }
+  AxisMap map(n.types[0].dims.size(), kUnitAxis);
+  for (std::size_t i = 0; i < map.size(); ++i)
+    if (int from = source_axis(g, n, i); from != kRepeated) map[i] = base[from];
+  return map;
+}
+
+AxisMap below_view(const Graph& g, std::uint32_t view, const AxisMap& result) {
+  const Node& n = g.node(view);
+  AxisMap map(g.type(n.inputs[0]).dims.size(), kUnitAxis);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    if (int from = source_axis(g, n, i); from != kRepeated) map[from] = result[i];
   return map;
 }
 

@@ -39,6 +39,20 @@ Scalar binary(ScalarBuilder& s, const Attrs&) {
   return s.call(P, s.arg(0, s.result), s.arg(1, s.result));
 }
 
+// ---- views ----
+
+/// The view rule of an index view, from its axis rule.
+template <int (*SourceAxis)(const AxisArgs&, std::size_t)>
+bool index_view(const ViewArgs& v, Layout& out) {
+  out.offset = v.layout.offset;
+  out.strides.clear();
+  for (std::size_t axis = 0; axis < v.out.dims.size(); ++axis) {
+    int from = SourceAxis({v.attrs, v.in, v.out}, axis);
+    out.strides.push_back(from == kRepeated ? v.sizes.zero() : v.layout.strides[from]);
+  }
+  return true;
+}
+
 // ---- gradients ----
 
 /// A 0-d constant of the dtype of `like`.

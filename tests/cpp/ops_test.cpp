@@ -49,6 +49,8 @@ TEST(OpTable, IsSortedAndComplete) {
     EXPECT_TRUE(op->scalar || !has(*op, kElementwise | kGenerator));
     EXPECT_TRUE(op->reference || has(*op, kElementwise | kReduction | kLeaf));
     EXPECT_EQ(has(*op, kView), op->view != nullptr);
+    EXPECT_EQ(has(*op, kIndexView), op->source_axis != nullptr);
+    EXPECT_TRUE(has(*op, kView) || !has(*op, kIndexView));
     EXPECT_EQ(&find_op(op->name), op);
   }
   EXPECT_EQ(names.size(), 99u);
