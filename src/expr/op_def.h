@@ -176,6 +176,10 @@ struct OpDef {
   Samples samples = {};
 };
 inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }
+/// How many of `count` inputs are data; the rest only decide sizes and offsets.
+inline std::size_t data_inputs(const OpDef& op, std::size_t count) {
+  return op.size_inputs_from < 0 ? count : static_cast<std::size_t>(op.size_inputs_from);
+}
 
 /// The table, sorted by name (ops/table.cpp).
 std::span<const OpDef* const> all_ops();

@@ -64,11 +64,8 @@ class Inserter {
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back(map_[v.node][v.output]);
     OriginOverride origin(n.origin);
-    std::size_t data_inputs = n.op->size_inputs_from < 0
-                                  ? inputs.size()
-                                  : static_cast<std::size_t>(n.op->size_inputs_from);
     if (const LibraryEntry* entry = find_library(library_, n)) {
-      for (std::size_t i = 0; i < data_inputs; ++i)
+      for (std::size_t i = 0; i < data_inputs(*n.op, inputs.size()); ++i)
         if (!accepts(*entry, inputs[i])) inputs[i] = copy(inputs[i]);
     } else if (n.inner) {
       for (std::size_t i = 1; i < inputs.size(); ++i)
