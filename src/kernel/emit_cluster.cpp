@@ -71,38 +71,34 @@ void bind_kernel(SizeTable& sizes, Kernel& k, const Loops& loops,
   k.work = sizes.product(loops.extents);
 }
 
-/// For each written operand the read one it may take over: same layout, same width, not read in a
+/// For each written operand the read ones it may take over: same layout, same width, not read in a
 /// later phase than it is written.
-void find_in_place(const KernelSpec& spec, const std::vector<BodyOperand>& operands,
-                   std::vector<std::vector<std::uint32_t>>& candidates) {
-  auto phase_of = [&](std::size_t instr) {
-    for (std::size_t p = 0; p < spec.phases.size(); ++p)
-      if (instr < spec.phases[p].end) return p;
-    return spec.phases.size();
-  };
-  candidates.assign(operands.size(), {});
-  if (spec.block) return;
-  for (std::size_t w = 0; w < operands.size(); ++w) {
-    if (!operands[w].write) continue;
-    std::size_t written = SIZE_MAX;
-    for (std::size_t i = 0; i < spec.body.size(); ++i)
-      if (spec.body[i].prim == Prim::Store && spec.body[i].integer == static_cast<std::int64_t>(w))
-        written = std::min(written, phase_of(i));
-    for (std::size_t r = 0; r < operands.size(); ++r) {
-      const auto& a = operands[w];
-      const auto& b = operands[r];
-      if (b.write || size_of(a.dtype) != size_of(b.dtype) || a.strides != b.strides ||
-          b.offset != 0)
-        continue;
-      bool only_reader = true, late = false;
-      for (std::size_t q = 0; q < operands.size(); ++q)
-        only_reader &= q == r || operands[q].root != b.root || operands[q].strides == b.strides;
-      for (std::size_t i = 0; i < spec.body.size(); ++i)
-        late |= spec.body[i].prim == Prim::Load &&
-                spec.body[i].integer == static_cast<std::int64_t>(r) && phase_of(i) > written;
-      if (only_reader && !late) candidates[w].push_back(static_cast<std::uint32_t>(r));
+std::vector<std::vector<std::uint32_t>> find_in_place(const KernelSpec& spec,
+                                                      const std::vector<BodyOperand>& operands) {
+  std::vector<std::vector<std::uint32_t>> candidates(operands.size());
+  if (spec.block) return candidates;
+  std::vector<std::size_t> written(operands.size(), SIZE_MAX), read(operands.size(), 0);  // phases
+  for (std::size_t phase = 0; phase < spec.phases.size(); ++phase)
+    for (std::uint32_t i = spec.phases[phase].begin; i < spec.phases[phase].end; ++i) {
+      const Instr& in = spec.body[i];
+      auto operand = static_cast<std::size_t>(in.integer);
+      if (in.prim == Prim::Store) written[operand] = std::min(written[operand], phase);
+      if (in.prim == Prim::Load) read[operand] = phase;
     }
+  auto same_place_only = [&](const BodyOperand& o) {
+    return std::all_of(operands.begin(), operands.end(), [&](const BodyOperand& other) {
+      return other.root != o.root || other.strides == o.strides;
+    });
+  };
+  for (std::uint32_t r = 0; r < operands.size(); ++r) {
+    const BodyOperand& from = operands[r];
+    if (from.write || from.offset != 0 || !same_place_only(from)) continue;
+    for (std::size_t w = 0; w < operands.size(); ++w)
+      if (operands[w].write && size_of(operands[w].dtype) == size_of(from.dtype) &&
+          operands[w].strides == from.strides && read[r] <= written[w])
+        candidates[w].push_back(r);
   }
+  return candidates;
 }
 
 /// Whether `written` may be stored over `read` at all: arguments and constants are never written, a
@@ -134,8 +130,7 @@ void add_kernel_task(Program& p, Kernel kernel, const std::vector<BodyOperand>& 
   t.name = kernel.spec.name;
   t.covers = covers;
   t.origin = p.graph.node(covers.back()).origin;
-  std::vector<std::vector<std::uint32_t>> candidates;
-  find_in_place(kernel.spec, operands, candidates);
+  std::vector<std::vector<std::uint32_t>> candidates = find_in_place(kernel.spec, operands);
   for (std::size_t w = 0; w < operands.size(); ++w)
     std::erase_if(candidates[w], [&](std::uint32_t r) {
       return !may_take_over(p.graph, operands[r].root, operands[w].root);

@@ -47,22 +47,28 @@ class Runner {
 
   Graph run(Graph graph, bool outer) {
     if (std::optional<Graph> changed = inner_graphs(graph)) graph = *std::move(changed);
+    std::size_t changes = 0;
+    // Passes come to a fixed point: one that saw this very graph has nothing left to do.
+    std::unordered_map<decltype(PassRow::run), std::size_t> done_at;  // number of changes
     for (std::size_t k = 0; k < std::size(kPasses); ++k) {
       const PassRow& row = kPasses[k];
       RewriteTrace::Pass& pass = trace_.passes[k];
       pass.nodes_before += graph.nodes().size();
-      if (!pass.skipped) {
+      auto done = done_at.find(row.run);
+      if (!pass.skipped && (done == done_at.end() || done->second != changes)) {
         auto begin = std::chrono::steady_clock::now();
         RuleCounts counts;
         std::optional<Graph> changed = row.run(graph, counts);
         pass.seconds +=
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         if (changed) {
+          ++changes;
           graph = *std::move(changed);
           if (options_.verify) verify(graph, row.name);
           if (options_.keep_graphs && outer) pass.graph = print(graph);
         }
         for (const auto& [rule, count] : counts) record(pass, rule, count);
+        done_at[row.run] = changes;
       }
       pass.nodes_after += graph.nodes().size();
     }
@@ -93,6 +99,8 @@ class Runner {
     std::vector<std::vector<Value>> map;
     Builder b(graph, map);
     std::unordered_map<const Graph*, std::shared_ptr<const Graph>> done;
+    std::vector<Graph::RuntimeSource> sources = sources_by_node(graph);
+    std::size_t next = 0;
     for (std::uint32_t id = 0; id < graph.nodes().size(); ++id) {
       const Node& node = graph.node(id);
       if (map[id].empty()) {
@@ -107,9 +115,10 @@ class Runner {
         Value v = b.keep(graph, id, std::move(inputs), std::move(inner));
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
       }
-      for (const Graph::RuntimeSource& s : graph.runtime_sources())
-        if (s.value.node == id)
-          b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
+      for (; next < sources.size() && sources[next].value.node == id; ++next) {
+        const Graph::RuntimeSource& s = sources[next];
+        b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
+      }
     }
     std::vector<Value> outputs;
     for (Value v : graph.outputs()) outputs.push_back(map[v.node][v.output]);
