@@ -1,127 +1,22 @@
-// Compiled functions as Python callables. A call reads the ndarray structs directly: no generic
-// conversion happens for an argument that already has the right dtype and number of dimensions.
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <cstring>
+// Compiled functions as Python objects.
 #include <memory>
 
-#include "bindings.h"
-#include "numpy_api.h"
+#include "function_object.h"
 
 namespace snug::python {
-namespace {
 
-struct InputSpec {
-  TensorType type;
-  PyArray_Descr* descr = nullptr;  // owned; the singleton of the dtype
-  PyObject* name = nullptr;        // interned, or null
-  PyObject* variable = nullptr;
-  PyObject* value = nullptr;  // default: an array of the type, or null
-  bool strict = false;
-  Downcast downcast = Downcast::FloatLiterals;
-  int broadcast = 0;
-};
-
-enum class Result : std::uint8_t { Single, List, Dict };
-
-struct State {
-  Function function;
-  std::vector<InputSpec> inputs;
-  Result result = Result::List;
-  std::vector<PyObject*> keys;  // of a dict
-  std::vector<PyArray_Descr*> output_descrs;
-  std::vector<Dims> expected;  // shapes of the outputs of the last call
-  bool expects = false;
-  bool slow = true;  // a call may take long enough for a Ctrl-C
-};
-
-struct FunctionObject {
-  PyObject_HEAD vectorcallfunc call;
-  State* state;
-  PyObject* dict;
-  PyObject* weakrefs;
-  char trust_input;  // accepted for programs that set it
-};
-
-/// Calls that run without the GIL now. They may hold locks and want the GIL back meanwhile, so
-/// whoever holds the GIL must not wait for such a lock while there are any.
-std::atomic<int> calls_in_flight{0};
-
-/// Runs `f`, which takes locks; gives up the GIL for it only if that is needed, since expressions
-/// count their references under the GIL.
-template <class F>
-auto while_others_run(F&& f) {
-  if (calls_in_flight == 0) return f();
-  nb::gil_scoped_release no_gil;
-  return f();
-}
-
-PyTypeObject* function_type = nullptr;
-FunctionObject* cast(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
-State& state_of(nb::handle h) { return *cast(h.ptr())->state; }
-
-/// Room for the usual number of items on the stack, on the heap beyond it.
-template <class T, std::size_t N>
-class Scratch {
- public:
-  explicit Scratch(std::size_t n) : size_(n) {
-    if (n > N) heap_ = std::make_unique<T[]>(n);
-  }
-  T& operator[](std::size_t i) { return heap_ ? heap_[i] : items_[i]; }
-  std::span<T> span() { return {heap_ ? heap_.get() : items_.data(), size_}; }
-
- private:
-  std::size_t size_;
-  std::array<T, N> items_{};
-  std::unique_ptr<T[]> heap_;
-};
-
-std::string name_of_input(const State& s, std::size_t i) {
+std::string name_of_input(const FunctionState& s, std::size_t i) {
   const InputSpec& spec = s.inputs[i];
   std::string where = s.function.name().empty() ? "function" : s.function.name();
   if (spec.name) return fmt::format("{}: argument {} ({})", where, i, PyUnicode_AsUTF8(spec.name));
   return fmt::format("{}: argument {}", where, i);
 }
 
-std::string function_name(const State& s) {
+std::string function_name(const FunctionState& s) {
   return s.function.name().empty() ? std::string("function") : s.function.name();
 }
 
-/// True if the array can be read as it is.
-bool fits(PyObject* o, const InputSpec& spec) {
-  if (!PyArray_CheckExact(o)) return false;
-  auto* a = reinterpret_cast<PyArrayObject*>(o);
-  if (PyArray_DESCR(a) != spec.descr || PyArray_NDIM(a) != spec.type.ndim() ||
-      !PyArray_ISALIGNED(a))
-    return false;
-  for (int i = 0; i < spec.type.ndim(); ++i)
-    if ((spec.broadcast >> i & 1) && PyArray_DIM(a, i) != 1) return false;
-  return true;
-}
-
-/// False if a stride is no multiple of the item.
-bool describe_array(PyArrayObject* a, const InputSpec& spec, ArgView& view) {
-  std::int64_t item = size_of(spec.type.dtype);
-  int shift = __builtin_ctzll(static_cast<unsigned long long>(item));
-  int ndim = spec.type.ndim();
-  view.data = static_cast<const std::byte*>(PyArray_DATA(a));
-  view.dtype = spec.type.dtype;
-  view.shape.clear();
-  view.strides.clear();
-  const npy_intp* dims = PyArray_DIMS(a);
-  const npy_intp* strides = PyArray_STRIDES(a);
-  for (int i = 0; i < ndim; ++i) {
-    if (strides[i] & (item - 1)) return false;
-    view.shape.push_back(dims[i]);
-    view.strides.push_back(strides[i] >> shift);
-  }
-  return true;
-}
-
-std::size_t index_of_keyword(State& s, PyObject* key) {
+std::size_t index_of_keyword(const FunctionState& s, PyObject* key) {
   for (std::size_t i = 0; i < s.inputs.size(); ++i)
     if (s.inputs[i].name == key) return i;
   for (std::size_t i = 0; i < s.inputs.size(); ++i)
@@ -134,237 +29,27 @@ std::size_t index_of_keyword(State& s, PyObject* key) {
        near.empty() ? "" : fmt::format("did you mean '{}'?", near));
 }
 
-[[noreturn]] void fail_missing(State& s, std::span<PyObject* const> values) {
-  std::string names;
-  int count = 0;
-  for (std::size_t i = 0; i < s.inputs.size(); ++i)
-    if (!values[i] && !s.inputs[i].value) {
-      names += names.empty() ? "" : ", ";
-      names += s.inputs[i].name ? PyUnicode_AsUTF8(s.inputs[i].name) : fmt::format("number {}", i);
-      ++count;
-    }
-  fail(Fault::Type, fmt::format("{}: missing {} of {} arguments: {}", function_name(s), count,
-                                s.inputs.size(), names));
+namespace {
+
+/// Runs `f`, which takes locks; gives up the GIL for it only if that is needed, since expressions
+/// count their references under the GIL.
+template <class F>
+auto while_others_run(F&& f) {
+  if (calls_in_flight == 0) return f();
+  nb::gil_scoped_release no_gil;
+  return f();
 }
 
-PyObject* new_output(PyArray_Descr* descr, const Dims& shape) {
-  Py_INCREF(descr);
-  npy_intp dims[8];
-  for (std::size_t i = 0; i < shape.size(); ++i) dims[i] = shape[i];
-  return PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), dims, nullptr,
-                              nullptr, 0, nullptr);
-}
-
-/// An array over memory from `aligned_alloc`, which it frees.
-PyObject* adopt_output(PyArray_Descr* descr, const Dims& shape, void* data) {
-  Py_INCREF(descr);
-  npy_intp dims[8];
-  for (std::size_t i = 0; i < shape.size(); ++i) dims[i] = shape[i];
-  PyObject* out = PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), dims,
-                                       nullptr, data, NPY_ARRAY_CARRAY, nullptr);
-  PyObject* owner =
-      out ? PyCapsule_New(data, nullptr,
-                          [](PyObject* c) { std::free(PyCapsule_GetPointer(c, nullptr)); })
-          : nullptr;
-  if (!owner) {
-    Py_XDECREF(out);
-    std::free(data);
-    return nullptr;
-  }
-  PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(out), owner);
-  return out;
-}
-
-std::byte* allocate(std::int64_t bytes) {
-  std::size_t rounded = (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
-  void* p = std::aligned_alloc(64, rounded ? rounded : 64);
-  if (!p) throw std::bad_alloc();
-  return static_cast<std::byte*>(p);
-}
-
-/// The outputs of one call. Where the shapes of the last call are right again the arrays exist
-/// before the GIL is released; otherwise memory is taken without it, since locks of shared
-/// variables are held by then and nobody who holds those waits for the GIL.
-class Outputs {
- public:
-  explicit Outputs(State& s)
-      : state_(s),
-        count_(s.function.output_count()),
-        arrays_(count_),
-        memory_(count_),
-        pointers_(count_),
-        shapes_(count_) {
-    if (!s.expects) return;
-    for (std::size_t i = 0; i < count_; ++i) {
-      arrays_[i] = new_output(s.output_descrs[i], s.expected[i]);
-      if (!arrays_[i]) throw nb::python_error();
-      shapes_[i] = s.expected[i];
-    }
-  }
-  ~Outputs() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      Py_XDECREF(arrays_[i]);
-      std::free(memory_[i]);
-    }
-  }
-
-  /// Without the GIL.
-  void run(std::span<const ArgView> arguments) {
-    Function::Call call = state_.function.prepare(arguments);
-    for (std::size_t i = 0; i < count_; ++i) {
-      const Dims& shape = call.output_shape(i);
-      if (arrays_[i] && shapes_[i] == shape) {
-        pointers_[i] =
-            static_cast<std::byte*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])));
-      } else {
-        shapes_[i] = shape;
-        pointers_[i] = memory_[i] = allocate(product(shape) * size_of(call.output_dtype(i)));
-        as_expected_ = false;
-      }
-    }
-    call.run(pointers_.span());
-    for (std::size_t i = 0; i < count_; ++i) {
-      const Dims& actual = call.output_shape(i);
-      if (actual == shapes_[i]) continue;
-      shrunk_ = true;
-      actual_.resize(count_);
-      actual_[i] = actual;
-    }
-  }
-
-  /// With the GIL: a new reference to the result of the call.
-  PyObject* finish() {
-    if (!state_.expects || !as_expected_) {
-      for (std::size_t i = 0; i < count_; ++i) state_.expected[i] = shapes_[i];
-      state_.expects = true;
-    }
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (memory_[i]) {
-        Py_XDECREF(arrays_[i]);
-        arrays_[i] =
-            adopt_output(state_.output_descrs[i], shapes_[i], std::exchange(memory_[i], nullptr));
-        if (!arrays_[i]) return nullptr;
-      }
-      if (shrunk_ && actual_[i].size() == shapes_[i].size() && !(actual_[i] == shapes_[i]) &&
-          shapes_[i].size() > 0 && !shrink(i))
-        return nullptr;
-    }
-    switch (state_.result) {
-      case Result::Single: return take(0);
-      case Result::List: {
-        PyObject* list = PyList_New(static_cast<Py_ssize_t>(count_));
-        if (!list) return nullptr;
-        for (std::size_t i = 0; i < count_; ++i)
-          PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), take(i));
-        return list;
-      }
-      case Result::Dict: {
-        PyObject* dict = PyDict_New();
-        for (std::size_t i = 0; dict && i < count_; ++i)
-          if (PyDict_SetItem(dict, state_.keys[i], arrays_[i]) < 0) Py_CLEAR(dict);
-        return dict;
-      }
-    }
-    return nullptr;
-  }
-
- private:
-  PyObject* take(std::size_t i) { return std::exchange(arrays_[i], nullptr); }
-
-  /// The size became known only while running: a copy of the part that was written.
-  bool shrink(std::size_t i) {
-    PyObject* out = new_output(state_.output_descrs[i], actual_[i]);
-    if (!out) return false;
-    auto* to = reinterpret_cast<PyArrayObject*>(out);
-    std::memcpy(PyArray_DATA(to), PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])),
-                static_cast<std::size_t>(PyArray_NBYTES(to)));
-    Py_SETREF(arrays_[i], out);
-    return true;
-  }
-
-  State& state_;
-  std::size_t count_;
-  Scratch<PyObject*, 8> arrays_;
-  Scratch<std::byte*, 8> memory_;
-  Scratch<std::byte*, 8> pointers_;
-  Scratch<Dims, 8> shapes_;
-  std::vector<Dims> actual_;
-  bool as_expected_ = true, shrunk_ = false;
-};
-
-PyObject* call_checked(State& s, PyObject* const* args, std::size_t nargs, PyObject* kwnames) {
-  std::size_t n = s.inputs.size();
-  if (nargs > n)
-    fail(Fault::Type, fmt::format("{}: takes {} argument{}, got {}", function_name(s), n,
-                                  n == 1 ? "" : "s", nargs));
-  Scratch<PyObject*, 8> values(n);
-  for (std::size_t i = 0; i < nargs; ++i) values[i] = args[i];
-  if (kwnames)
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
-      std::size_t i = index_of_keyword(s, PyTuple_GET_ITEM(kwnames, k));
-      if (values[i])
-        fail(Fault::Type, fmt::format("{}: argument '{}' is given twice", function_name(s),
-                                      PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, k))));
-      values[i] = args[nargs + static_cast<std::size_t>(k)];
-    }
-
-  Scratch<ArgView, 8> views(n);
-  std::vector<nb::object> held;  // conversions, alive until the call is over
-  for (std::size_t i = 0; i < n; ++i) {
-    const InputSpec& spec = s.inputs[i];
-    PyObject* value = values[i];
-    if (!value) value = spec.value;
-    if (!value) fail_missing(s, values.span());
-    if (!fits(value, spec)) {
-      held.push_back(filter(value, spec.type, spec.strict, spec.downcast, name_of_input(s, i)));
-      value = held.back().ptr();
-    }
-    if (!describe_array(reinterpret_cast<PyArrayObject*>(value), spec, views[i])) {
-      held.push_back(
-          nb::steal(PyArray_NewCopy(reinterpret_cast<PyArrayObject*>(value), NPY_CORDER)));
-      describe_array(reinterpret_cast<PyArrayObject*>(held.back().ptr()), spec, views[i]);
-    }
-  }
-
-  Outputs outputs(s);
-  std::exception_ptr error;
-  {
-    InterruptGuard interrupt(s.slow);
-    auto start = std::chrono::steady_clock::now();
-    ++calls_in_flight;
-    PyThreadState* thread = PyEval_SaveThread();
-    try {
-      outputs.run(views.span());
-    } catch (...) {
-      error = std::current_exception();
-    }
-    PyEval_RestoreThread(thread);
-    --calls_in_flight;
-    s.slow = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1);
-  }
-  if (error) std::rethrow_exception(error);
-  return outputs.finish();
-}
-
-PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t nargsf, PyObject* kwnames) {
-  Py_INCREF(self);  // the call may run code that drops the last reference
-  PyObject* result = nullptr;
-  try {
-    result = call_checked(*cast(self)->state, args,
-                          static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)), kwnames);
-  } catch (...) {
-    set_python_error();
-  }
-  Py_DECREF(self);
-  return result;
-}
+PyTypeObject* function_type = nullptr;
+FunctionObject* cast(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
+FunctionState& state_of(nb::handle h) { return *cast(h.ptr())->state; }
 
 // ---- the type
 
 int function_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(cast(self)->dict);
-  if (State* s = cast(self)->state) {
+  if (FunctionState* s = cast(self)->state) {
     for (InputSpec& spec : s->inputs) {
       Py_VISIT(spec.variable);
       Py_VISIT(spec.value);
@@ -376,7 +61,7 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int function_clear(PyObject* self) {
   Py_CLEAR(cast(self)->dict);
-  if (State* s = cast(self)->state)
+  if (FunctionState* s = cast(self)->state)
     for (InputSpec& spec : s->inputs) Py_CLEAR(spec.variable);
   return 0;
 }
@@ -386,7 +71,7 @@ void function_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   if (cast(self)->weakrefs) PyObject_ClearWeakRefs(self);
   function_clear(self);
-  if (State* s = std::exchange(cast(self)->state, nullptr)) {
+  if (FunctionState* s = std::exchange(cast(self)->state, nullptr)) {
     for (InputSpec& spec : s->inputs) {
       Py_XDECREF(spec.descr);
       Py_XDECREF(spec.name);
@@ -490,21 +175,7 @@ Mode mode_of(const std::string& name) {
                     : fmt::format("did you mean '{}'?", near));
 }
 
-nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb::dict options) {
-  UserLine line;
-  auto state = std::make_unique<State>();
-  std::vector<Expr> in;
-  PyObject* self = function_type->tp_alloc(function_type, 0);
-  if (!self) throw nb::python_error();
-  nb::object out = nb::steal(self);
-  State& s = *(cast(self)->state = state.release());
-  cast(self)->call = vectorcall;
-  for (nb::handle item : nb::iter(inputs)) {
-    s.inputs.push_back(input_spec(item));
-    in.push_back(unwrap(s.inputs.back().variable, "function"));
-  }
-  std::vector<Expr> results = unwrap_all(outputs, "function");
-
+FunctionOptions options_of(const nb::dict& options) {
   FunctionOptions o;
   o.updates = pairs_of(options["updates"], "updates");
   o.givens = pairs_of(options["givens"], "givens");
@@ -523,15 +194,34 @@ nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb:
   o.threads = nb::cast<int>(options["threads"]);
   o.contexts = nb::cast<int>(options["contexts"]);
   o.disabled_passes = nb::cast<std::vector<std::string>>(options["disabled_passes"]);
+  return o;
+}
+
+nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb::dict options) {
+  UserLine line;
+  auto state = std::make_unique<FunctionState>();
+  std::vector<Expr> in;
+  PyObject* self = function_type->tp_alloc(function_type, 0);
+  if (!self) throw nb::python_error();
+  nb::object out = nb::steal(self);
+  FunctionState& s = *(cast(self)->state = state.release());
+  cast(self)->call = call_function;
+  for (nb::handle item : nb::iter(inputs)) {
+    s.inputs.push_back(input_spec(item));
+    in.push_back(unwrap(s.inputs.back().variable, "function"));
+  }
+  std::vector<Expr> results = unwrap_all(outputs, "function");
+
+  FunctionOptions o = options_of(options);
   s.function = while_others_run([&] { return function(in, results, o); });
 
   for (std::size_t i = 0; i < s.function.output_count(); ++i)
     s.output_descrs.push_back(PyArray_DescrFromType(numpy_type(s.function.output_type(i).dtype)));
   s.expected.resize(s.function.output_count());
   if (result.is_none()) {
-    s.result = Result::Single;
+    s.result = ResultKind::Single;
   } else if (nb::isinstance<nb::tuple>(result)) {
-    s.result = Result::Dict;
+    s.result = ResultKind::Dict;
     for (nb::handle key : nb::iter(result)) s.keys.push_back(nb::borrow(key).release().ptr());
   }
   return out;
@@ -539,12 +229,12 @@ nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb:
 
 // ---- methods
 
-std::size_t input_by(const State& s, nb::handle key) {
+std::size_t input_by(const FunctionState& s, nb::handle key) {
   if (is_variable(key)) {
     for (std::size_t i = 0; i < s.inputs.size(); ++i)
       if (s.inputs[i].variable == key.ptr()) return i;
   } else if (PyUnicode_Check(key.ptr())) {
-    return index_of_keyword(const_cast<State&>(s), key.ptr());
+    return index_of_keyword(s, key.ptr());
   } else if (PyLong_Check(key.ptr())) {
     std::size_t i = nb::cast<std::size_t>(key);
     if (i < s.inputs.size()) return i;
@@ -553,7 +243,7 @@ std::size_t input_by(const State& s, nb::handle key) {
 }
 
 MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
-  State& s = state_of(self);
+  FunctionState& s = state_of(self);
   std::vector<std::optional<Dims>> given(s.inputs.size());
   auto set = [&](std::size_t i, nb::handle value) {
     Dims dims;
@@ -646,7 +336,7 @@ void bind_function(nb::module_& m) {
   method(
       "__getitem__",
       [](nb::handle self, nb::handle key) -> nb::object {
-        const State& s = state_of(self);
+        const FunctionState& s = state_of(self);
         PyObject* value = s.inputs[input_by(s, key)].value;
         return value ? nb::borrow(value) : nb::none();
       },
@@ -654,7 +344,7 @@ void bind_function(nb::module_& m) {
   method(
       "__setitem__",
       [](nb::handle self, nb::handle key, nb::handle value) {
-        State& s = state_of(self);
+        FunctionState& s = state_of(self);
         InputSpec& spec = s.inputs[input_by(s, key)];
         PyObject* filtered =
             filter(value, spec.type, spec.strict, spec.downcast, "a default value").release().ptr();

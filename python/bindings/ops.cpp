@@ -1,9 +1,8 @@
 // The functions of ops/functions.h under the names Python code uses. Docs come from the op rows.
 #include <nanobind/stl/function.h>
 
+#include "arguments.h"
 #include "autodiff/grad.h"
-#include "bindings.h"
-#include "ops/functions.h"
 
 namespace snug::python {
 namespace {
@@ -11,12 +10,6 @@ namespace {
 using nb::arg;
 using nb::handle;
 using nb::object;
-
-std::string doc_of(std::string_view name) {
-  for (const OpDef* op : all_ops())
-    if (op->name == name) return std::string(op->doc);
-  return {};
-}
 
 using Unary = Expr (*)(const Arg&);
 using Binary = Expr (*)(const Arg&, const Arg&);
@@ -92,28 +85,6 @@ void binary(nb::module_& m, const char* name, Binary f) {
       arg("a"), arg("b"), doc_of(name).c_str());
 }
 
-Axes axes_of(handle h) {
-  if (h.is_none()) return {};
-  std::vector<std::int64_t> list;
-  if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
-    for (handle a : nb::iter(h)) list.push_back(nb::cast<std::int64_t>(nb::int_(a)));
-    return Axes(list);
-  }
-  if (is_variable(h)) {
-    Expr e = unwrap(h, "axis");
-    const Array* value = constant_value(e);
-    if (!value) fail(Fault::Type, "axis: must be known while building, got an expression");
-    for (std::int64_t i = 0; i < value->size(); ++i) list.push_back(value->at_int(i));
-    return Axes(list);
-  }
-  return Axes(nb::cast<std::int64_t>(nb::int_(h)));
-}
-
-std::optional<DType> dtype_or_none(handle h) {
-  if (h.is_none()) return {};
-  return as_dtype(h);
-}
-
 using Reduce = Expr (*)(const Arg&, const Axes&, bool);
 void reduction(nb::module_& m, const char* name, Reduce f) {
   m.def(
@@ -135,29 +106,6 @@ void sum_like(nb::module_& m, const char* name, SumLike f) {
       },
       arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
       arg("acc_dtype") = nb::none(), doc_of(name).c_str());
-}
-
-Sizes sizes_of(handle h, std::string_view what) {
-  if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
-    std::vector<Expr> sizes;
-    for (handle s : nb::iter(h)) sizes.push_back(as_tensor(s, what));
-    return Sizes(sizes);
-  }
-  Expr e = as_tensor(h, what);
-  if (e.ndim() == 0) return Sizes(std::vector<Expr>{e});
-  return Sizes(e);
-}
-
-std::vector<Expr> tensors_of(handle h, std::string_view what) {
-  std::vector<Expr> out;
-  for (handle item : nb::iter(h)) out.push_back(as_tensor(item, what));
-  return out;
-}
-
-std::vector<std::int64_t> ints_of(handle h) {
-  std::vector<std::int64_t> out;
-  for (handle item : nb::iter(h)) out.push_back(nb::cast<std::int64_t>(nb::int_(item)));
-  return out;
 }
 
 void bind_elementwise(nb::module_& m) {
@@ -212,160 +160,6 @@ void bind_reductions(nb::module_& m) {
         return tensor_of(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
       },
       arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
-}
-
-void bind_shapes(nb::module_& m) {
-  m.def(
-      "shape_i",
-      [](handle x, std::int64_t axis) {
-        UserLine line;
-        return tensor_of(shape_i(as_tensor(x, "shape"), axis));
-      },
-      arg("x"), arg("axis"), "The size of one axis.");
-  m.def(
-      "reshape",
-      [](handle x, handle sizes) {
-        UserLine line;
-        return tensor_of(reshape(as_tensor(x, "reshape"), sizes_of(sizes, "reshape")));
-      },
-      arg("x"), arg("shape"), doc_of("reshape").c_str());
-  m.def(
-      "flatten",
-      [](handle x, int ndim) {
-        UserLine line;
-        return tensor_of(flatten(as_tensor(x, "flatten"), ndim));
-      },
-      arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
-  m.def(
-      "dimshuffle",
-      [](handle x, handle pattern) {
-        UserLine line;
-        std::vector<std::int64_t> list;
-        for (handle p : nb::iter(pattern)) {
-          if (nb::isinstance<nb::str>(p)) {
-            if (nb::cast<std::string>(p) != "x")
-              fail(Fault::Value, fmt::format("dimshuffle: '{}' in the pattern; a new axis is 'x'",
-                                             nb::cast<std::string>(p)));
-            list.push_back(-1);
-            continue;
-          }
-          std::int64_t axis = nb::cast<std::int64_t>(nb::int_(p));
-          if (axis < 0) fail(Fault::Value, fmt::format("dimshuffle: axis {} in the pattern", axis));
-          list.push_back(axis);
-        }
-        return tensor_of(dimshuffle(as_tensor(x, "dimshuffle"), list));
-      },
-      arg("x"), arg("pattern"), doc_of("dimshuffle").c_str());
-  m.def(
-      "transpose",
-      [](handle x, handle axes) {
-        UserLine line;
-        return tensor_of(transpose(as_tensor(x, "transpose"),
-                                   axes.is_none() ? std::vector<std::int64_t>{} : ints_of(axes)));
-      },
-      arg("x"), arg("axes") = nb::none(), "x with its axes reversed, or in the given order.");
-  m.def(
-      "swapaxes",
-      [](handle x, std::int64_t a, std::int64_t b) {
-        UserLine line;
-        return tensor_of(swapaxes(as_tensor(x, "swapaxes"), a, b));
-      },
-      arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
-  m.def(
-      "broadcast_to",
-      [](handle x, handle sizes) {
-        UserLine line;
-        return tensor_of(
-            broadcast_to(as_tensor(x, "broadcast_to"), sizes_of(sizes, "broadcast_to")));
-      },
-      arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
-  m.def(
-      "zeros_like",
-      [](handle x, handle dtype) {
-        UserLine line;
-        return tensor_of(zeros_like(as_tensor(x, "zeros_like"), dtype_or_none(dtype)));
-      },
-      arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
-  m.def(
-      "ones_like",
-      [](handle x, handle dtype) {
-        UserLine line;
-        return tensor_of(ones_like(as_tensor(x, "ones_like"), dtype_or_none(dtype)));
-      },
-      arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
-  m.def(
-      "addbroadcast",
-      [](handle x, handle axes) {
-        UserLine line;
-        return tensor_of(addbroadcast(as_tensor(x, "addbroadcast"), ints_of(axes)));
-      },
-      arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
-  m.def(
-      "unbroadcast",
-      [](handle x, handle axes) {
-        UserLine line;
-        return tensor_of(unbroadcast(as_tensor(x, "unbroadcast"), ints_of(axes)));
-      },
-      arg("x"), arg("axes"), "Says that these axes do not stretch.");
-  m.def(
-      "specify_shape",
-      [](handle x, handle sizes) {
-        UserLine line;
-        std::vector<std::int64_t> list;
-        for (std::int64_t d : dims_of(sizes)) list.push_back(d);
-        return tensor_of(specify_shape(as_tensor(x, "specify_shape"), list));
-      },
-      arg("x"), arg("shape"), "x, whose sizes are checked at the call and known from here on.");
-  m.def(
-      "concatenate",
-      [](handle xs, std::int64_t axis) {
-        UserLine line;
-        return tensor_of(concatenate(tensors_of(xs, "concatenate"), axis));
-      },
-      arg("tensors"), arg("axis") = 0, doc_of("concatenate").c_str());
-  m.def(
-      "stack",
-      [](handle xs, std::int64_t axis) {
-        UserLine line;
-        return tensor_of(stack(tensors_of(xs, "stack"), axis));
-      },
-      arg("tensors"), arg("axis") = 0, "The tensors side by side on a new axis.");
-  m.def(
-      "arange",
-      [](handle start, handle stop, handle step, handle dtype) {
-        UserLine line;
-        return tensor_of(arange(as_tensor(start, "arange"), as_tensor(stop, "arange"),
-                                as_tensor(step, "arange"), dtype_or_none(dtype)));
-      },
-      arg("start"), arg("stop"), arg("step"), arg("dtype").none(), doc_of("arange").c_str());
-  m.def(
-      "eye",
-      [](handle n, handle cols, std::int64_t k, handle dtype) {
-        UserLine line;
-        return tensor_of(eye(as_tensor(n, "eye"), as_tensor(cols, "eye"), k, as_dtype(dtype)));
-      },
-      arg("n"), arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
-  m.def(
-      "tril",
-      [](handle x, std::int64_t k) {
-        UserLine line;
-        return tensor_of(tril(as_tensor(x, "tril"), k));
-      },
-      arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
-  m.def(
-      "triu",
-      [](handle x, std::int64_t k) {
-        UserLine line;
-        return tensor_of(triu(as_tensor(x, "triu"), k));
-      },
-      arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
-  m.def(
-      "nonzero",
-      [](handle x) {
-        UserLine line;
-        return nb::tuple(wrap_all(nonzero(as_tensor(x, "nonzero"))));
-      },
-      arg("x"), doc_of("nonzero").c_str());
 }
 
 void bind_linear(nb::module_& m) {

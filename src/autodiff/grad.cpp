@@ -13,8 +13,7 @@ namespace {
 
 /// Whether the values (and not only the sizes) of input i decide the output.
 bool carries_value(const Apply& a, std::size_t i) {
-  if (a.op == &ops::shape) return false;
-  return a.op->size_inputs_from < 0 || i < static_cast<std::size_t>(a.op->size_inputs_from);
+  return a.op != &ops::shape && i < data_inputs(*a.op, a.inputs.size());
 }
 
 /// A contribution in the type of its variable. An integer variable keeps the float.

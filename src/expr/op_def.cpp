@@ -10,38 +10,86 @@ namespace {
 constexpr std::size_t kMaxElements = 64;  // longer integer vectors are data, not sizes
 constexpr SizeId kNone = SizeTable::kNoSize;
 
-/// One scalar instruction over size expressions; kNone if sizes cannot express it.
-SizeId symbolic(SizeTable& t, const Instr& in, DType operand, SizeId a, SizeId b, SizeId c) {
+/// The value of `a` in an integer type of at most 32 bits, which wraps.
+SizeId wrapped(SizeTable& t, SizeId a, DType dtype) {
+  SizeId range = t.constant(std::int64_t{1} << 8 * size_of(dtype));
+  SizeId low = is_signed_int(dtype) ? t.floor_div(range, t.constant(2)) : t.zero();
+  return t.sub(t.mod(t.add(a, low), range), low);
+}
+
+bool is_narrow(DType t) { return is_int(t) && size_of(t) < 4; }
+
+/// Sizes hold values of 8 and 16 bits as they are. Those of 32 bits are right modulo 2^32 only, so
+/// that `cast(n, int32) + 1` stays as plain as n + 1; what depends on more than that asks here.
+SizeId exact(SizeTable& t, SizeId a, DType dtype) {
+  bool plain = !is_int(dtype) || size_of(dtype) != 4 || t.node(a).op == SizeOp::Symbol;
+  return plain ? a : wrapped(t, a, dtype);
+}
+
+/// uint64 has an order that int64 has not.
+bool is_ordered(const SizeTable& t, SizeId a, DType dtype) {
+  return dtype != DType::U64 || t.known(a).value_or(-1) >= 0;
+}
+
+SizeId symbolic_cast(SizeTable& t, DType from, DType to, SizeId a) {
+  if (is_float(from) || is_float(to)) return kNone;
+  if (to == DType::Bool) return t.sub(t.one(), t.equal(exact(t, a, from), t.zero()));
+  if (size_of(to) == 4) return a;
+  if (size_of(to) == 8) return exact(t, a, from);
+  bool holds_all = from == to || from == DType::Bool ||
+                   (size_of(from) < size_of(to) && (is_signed_int(to) || !is_signed_int(from)));
+  return holds_all ? a : wrapped(t, a, to);
+}
+
+/// Instructions that give the same whatever multiple of 2^32 is added to an operand.
+SizeId symbolic_ring(SizeTable& t, const Instr& in, SizeId a, SizeId b) {
   switch (in.prim) {
-    case Prim::Const: return is_float(in.dtype) ? kNone : t.constant(in.integer);
     case Prim::Add: return in.dtype == DType::Bool ? kNone : t.add(a, b);
     case Prim::Sub: return in.dtype == DType::Bool ? kNone : t.sub(a, b);
     case Prim::Mul: return t.mul(a, b);
+    case Prim::Neg: return t.sub(t.zero(), a);
+    case Prim::Sqr: return t.mul(a, a);
+    default: return kNone;
+  }
+}
+
+/// Instructions that need the values of their operands.
+SizeId symbolic_order(SizeTable& t, Prim prim, SizeId a, SizeId b) {
+  switch (prim) {
     case Prim::FloorDiv: return t.floor_div(a, b);
     case Prim::Mod: return t.mod(a, b);
     case Prim::Min: return t.min(a, b);
     case Prim::Max: return t.max(a, b);
-    case Prim::Neg: return t.sub(t.zero(), a);
     case Prim::Abs: return t.max(a, t.sub(t.zero(), a));
-    case Prim::Sqr: return t.mul(a, a);
     case Prim::Lt: return t.less(a, b);
     case Prim::Gt: return t.less(b, a);
     case Prim::Le: return t.sub(t.one(), t.less(b, a));
     case Prim::Ge: return t.sub(t.one(), t.less(a, b));
     case Prim::Eq: return t.equal(a, b);
     case Prim::Ne: return t.sub(t.one(), t.equal(a, b));
+    default: return kNone;
+  }
+}
+
+/// One scalar instruction over size expressions; kNone if sizes cannot express it.
+SizeId symbolic(SizeTable& t, const Instr& in, DType operand, SizeId a, SizeId b, SizeId c) {
+  switch (in.prim) {
+    case Prim::Const: return is_float(in.dtype) ? kNone : t.constant(in.integer);
     case Prim::And: return in.dtype == DType::Bool ? t.mul(a, b) : kNone;
     case Prim::Or: return in.dtype == DType::Bool ? t.max(a, b) : kNone;
     case Prim::Not: return in.dtype == DType::Bool ? t.sub(t.one(), a) : kNone;
     case Prim::Select: return t.select(a, b, c);
-    case Prim::Cast:
-      if (is_float(in.dtype) || is_float(operand)) return kNone;
-      if (in.dtype == DType::Bool) return t.sub(t.one(), t.equal(a, t.zero()));
-      // Sizes fit 31 bits of the narrow types only if they are known.
-      if (size_of(in.dtype) >= 4 || size_of(in.dtype) >= size_of(operand)) return a;
-      return t.known(a) && *t.known(a) >= -128 && *t.known(a) <= 127 ? a : kNone;
-    default: return kNone;
+    case Prim::Cast: return symbolic_cast(t, operand, in.dtype, a);
+    default: break;
   }
+  SizeId id = symbolic_ring(t, in, a, b);
+  if (id == kNone) {
+    bool binary = operand_count(in.prim) == 2;
+    if (!is_ordered(t, a, operand) || (binary && !is_ordered(t, b, operand))) return kNone;
+    id = symbolic_order(t, in.prim, exact(t, a, operand), binary ? exact(t, b, operand) : a);
+  }
+  bool stays = in.prim == Prim::Mod || in.prim == Prim::Min || in.prim == Prim::Max;
+  return id != kNone && is_narrow(in.dtype) && !stays ? wrapped(t, id, in.dtype) : id;
 }
 
 std::vector<SizeId> elementwise_elements(const Infer& f, const Type& out) {

@@ -17,15 +17,16 @@ namespace snug {
 enum Trait : std::uint32_t {
   kElementwise = 1u << 0,  // has a scalar body over the broadcast shape of its operands
   kCommutative = 1u << 1,
-  kReduction = 1u << 2,  // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
-  kView = 1u << 3,       // has a view rule
-  kGenerator = 1u << 4,  // elementwise over an output shape that comes from size inputs
-  kRandom = 1u << 5,     // never folded, never reordered by algebra
-  kMayFail = 1u << 6,    // can fail while running: stays before the commit point
-  kInPlace = 1u << 7,    // output 0 starts as a copy of input 0: may take over its storage
-  kInner = 1u << 8,      // has an inner graph (attr "body")
-  kLeaf = 1u << 9,       // input, shared variable or constant
-  kBarrier = 1u << 10,   // identity that no rewrite may remove (gradient stops and the like)
+  kReduction = 1u << 2,   // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
+  kView = 1u << 3,        // has a view rule
+  kGenerator = 1u << 4,   // elementwise over an output shape that comes from size inputs
+  kRandom = 1u << 5,      // never folded, never reordered by algebra
+  kMayFail = 1u << 6,     // can fail while running: stays before the commit point
+  kInPlace = 1u << 7,     // output 0 starts as a copy of input 0: may take over its storage
+  kInner = 1u << 8,       // has an inner graph (attr "body")
+  kLeaf = 1u << 9,        // input, shared variable or constant
+  kBarrier = 1u << 10,    // identity that no rewrite may remove (gradient stops and the like)
+  kIndexView = 1u << 11,  // a view that renames axes only: has an axis rule
 };
 
 /// What a shape rule sees and says. Works on the sizes of a graph; while an expression is built
@@ -103,6 +104,15 @@ struct ViewArgs {
   const Layout& layout;                               // of input 0
   std::span<const std::span<const SizeId>> elements;  // per input
 };
+
+/// What the axis rule of an index view sees.
+struct AxisArgs {
+  const Attrs& attrs;
+  const Type& in;
+  const Type& out;
+};
+/// What an axis rule says of an axis that repeats the same elements.
+inline constexpr int kRepeated = -1;
 
 struct GradArgs {
   const Attrs& attrs;
@@ -187,11 +197,18 @@ struct OpDef {
   std::string_view no_grad = {};                         // otherwise the reason, shown to the user
   Scalar (*scalar)(ScalarBuilder&, const Attrs&) = nullptr;  // elementwise and generators
   bool (*view)(const ViewArgs&, Layout& out) = nullptr;      // false: needs a copy
-  void (*reference)(const ReferenceArgs&) = nullptr;         // all but elementwise and reductions
-  BatchRule (*batch)(const BatchArgs&) = nullptr;            // all but elementwise and reductions
+  /// Index views: the axis of input 0 that an axis of the output runs along, or kRepeated. Axes of
+  /// input 0 that none runs along have size 1.
+  int (*source_axis)(const AxisArgs&, std::size_t axis) = nullptr;
+  void (*reference)(const ReferenceArgs&) = nullptr;  // all but elementwise and reductions
+  BatchRule (*batch)(const BatchArgs&) = nullptr;     // all but elementwise and reductions
   Samples samples = {};
 };
 inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }
+/// How many of `count` inputs are data; the rest only decide sizes and offsets.
+inline std::size_t data_inputs(const OpDef& op, std::size_t count) {
+  return op.size_inputs_from < 0 ? count : static_cast<std::size_t>(op.size_inputs_from);
+}
 
 /// The table, sorted by name (ops/table.cpp).
 std::span<const OpDef* const> all_ops();

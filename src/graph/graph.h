@@ -35,10 +35,7 @@ struct Node {
 };
 
 /// Inputs from this number on only decide sizes and offsets.
-inline std::size_t data_inputs(const Node& n) {
-  return n.op->size_inputs_from < 0 ? n.inputs.size()
-                                    : static_cast<std::size_t>(n.op->size_inputs_from);
-}
+inline std::size_t data_inputs(const Node& n) { return data_inputs(*n.op, n.inputs.size()); }
 
 /// An input of a graph: an argument of the function or a shared variable.
 struct GraphInput {

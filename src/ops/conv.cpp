@@ -122,15 +122,46 @@ Attrs conv_attrs(const GradArgs& g, const Expr& like) {
   return out;
 }
 
-Expr conv_as(const GradArgs& g, const Expr& x, const Expr& w) {
-  return apply(ops::conv2d, {x, w}, conv_attrs(g));
+/// The three tensors of a convolution. Each op computes one of them from the other two, which are
+/// its inputs 0 and 1 in this order.
+enum Role : std::uint8_t { kImages, kFilters, kOutput };
+constexpr Role first_input(Role result) { return result == kImages ? kFilters : kImages; }
+constexpr Role second_input(Role result) { return result == kOutput ? kFilters : kOutput; }
+
+/// Tensor `result` from the other two, in the shape and type of `like`.
+Expr from_others(const GradArgs& g, Role result, const Expr (&tensors)[3], const Expr& like) {
+  const Expr &a = tensors[first_input(result)], &b = tensors[second_input(result)];
+  if (result == kOutput) return apply(ops::conv2d, {a, b}, conv_attrs(g));
+  return apply(result == kImages ? ops::conv2d_grad_input : ops::conv2d_grad_weight,
+               {a, b, snug::shape(like)}, conv_attrs(g, like));
 }
-/// The gradients have the shape and type of `like`.
-Expr input_as(const GradArgs& g, const Expr& w, const Expr& dy, const Expr& like) {
-  return apply(ops::conv2d_grad_input, {w, dy, snug::shape(like)}, conv_attrs(g, like));
+
+/// The ops are linear in each tensor: a gradient is the op whose result it stands for.
+template <Role Result>
+Exprs conv_grad(const GradArgs& g) {
+  constexpr Role inputs[] = {first_input(Result), second_input(Result)};
+  Expr tensors[3];
+  tensors[inputs[0]] = g.x[0];
+  tensors[inputs[1]] = g.x[1];
+  tensors[Result] = g.dy[0];
+  Exprs out(g.x.size());
+  for (std::size_t k = 0; k < 2; ++k)
+    if (g.wanted[k]) out[k] = from_others(g, inputs[k], tensors, g.x[k]);
+  return out;
 }
-Expr weight_as(const GradArgs& g, const Expr& x, const Expr& dy, const Expr& like) {
-  return apply(ops::conv2d_grad_weight, {x, dy, snug::shape(like)}, conv_attrs(g, like));
+
+template <Role Result>
+void conv_reference(const ReferenceArgs& r) {
+  constexpr Role a = first_input(Result), b = second_input(Result);
+  Dims shapes[3];
+  shapes[a] = r.x[0]->shape;
+  shapes[b] = r.x[1]->shape;
+  shapes[Result] = r.y[0].shape;
+  visit_conv(conv_of(r.attrs), shapes[kImages], shapes[kFilters], shapes[kOutput],
+             [&](std::int64_t x, std::int64_t w, std::int64_t y) {
+               const std::int64_t at[3] = {x, w, y};
+               r.y[0].f[at[Result]] += r.x[0]->f[at[a]] * r.x[1]->f[at[b]];
+             });
 }
 
 }  // namespace
@@ -142,19 +173,8 @@ const OpDef conv2d = {
         "groups, rows, columns); without `flip` a correlation.",
     .arity = 2,
     .infer = conv2d_rule,
-    .grad = [](const GradArgs& g) -> Exprs {
-      Exprs out(2);
-      if (g.wanted[0]) out[0] = input_as(g, g.x[1], g.dy[0], g.x[0]);
-      if (g.wanted[1]) out[1] = weight_as(g, g.x[0], g.dy[0], g.x[1]);
-      return out;
-    },
-    .reference =
-        [](const ReferenceArgs& r) {
-          visit_conv(conv_of(r.attrs), r.x[0]->shape, r.x[1]->shape, r.y[0].shape,
-                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                       r.y[0].f[y] += r.x[0]->f[x] * r.x[1]->f[w];
-                     });
-        },
+    .grad = conv_grad<kOutput>,
+    .reference = conv_reference<kOutput>,
     .batch = batch_images,
 };
 
@@ -164,19 +184,8 @@ const OpDef conv2d_grad_input = {
     .arity = 3,
     .size_inputs_from = 2,
     .infer = [](Infer& f) { grad_rule(f, true); },
-    .grad = [](const GradArgs& g) -> Exprs {
-      Exprs out(3);
-      if (g.wanted[0]) out[0] = weight_as(g, g.dy[0], g.x[1], g.x[0]);
-      if (g.wanted[1]) out[1] = conv_as(g, g.dy[0], g.x[0]);
-      return out;
-    },
-    .reference =
-        [](const ReferenceArgs& r) {
-          visit_conv(conv_of(r.attrs), r.y[0].shape, r.x[0]->shape, r.x[1]->shape,
-                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                       r.y[0].f[x] += r.x[0]->f[w] * r.x[1]->f[y];
-                     });
-        },
+    .grad = conv_grad<kImages>,
+    .reference = conv_reference<kImages>,
     .batch = batch_images_second,
 };
 
@@ -186,19 +195,8 @@ const OpDef conv2d_grad_weight = {
     .arity = 3,
     .size_inputs_from = 2,
     .infer = [](Infer& f) { grad_rule(f, false); },
-    .grad = [](const GradArgs& g) -> Exprs {
-      Exprs out(3);
-      if (g.wanted[0]) out[0] = input_as(g, g.dy[0], g.x[1], g.x[0]);
-      if (g.wanted[1]) out[1] = conv_as(g, g.x[0], g.dy[0]);
-      return out;
-    },
-    .reference =
-        [](const ReferenceArgs& r) {
-          visit_conv(conv_of(r.attrs), r.x[0]->shape, r.y[0].shape, r.x[1]->shape,
-                     [&](std::int64_t x, std::int64_t w, std::int64_t y) {
-                       r.y[0].f[w] += r.x[0]->f[x] * r.x[1]->f[y];
-                     });
-        },
+    .grad = conv_grad<kFilters>,
+    .reference = conv_reference<kFilters>,
     .batch = batch_filters,
 };
 

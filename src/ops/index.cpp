@@ -36,23 +36,8 @@ Type picked_type(Infer& f, std::size_t first) {
 }
 
 void put_rule(Infer& f) {
-  require_same_dtype(f, 0, 1);
-  Type region = picked_type(f, 2);
-  const Type& y = f.in(1);
-  if (y.ndim() != region.ndim())
-    f.error(Fault::Type,
-            fmt::format("a value of {} dimensions for a part of {}", y.ndim(), region.ndim()));
-  for (std::size_t k = 0; k < region.dims.size(); ++k)
-    f.require_equal(region.dims[k], y.dims[k],
-                    fmt::format("the part and the value differ on axis {}", k),
-                    "an axis stretches only if its type is broadcastable");
+  require_part(f, picked_type(f, 2));
   f.out(f.in(0));
-}
-
-/// `op` on x (and y) with the index arrays of g, which start at input `first`.
-Expr index_as(const GradArgs& g, const OpDef& op, Exprs inputs, std::size_t first) {
-  inputs.insert(inputs.end(), g.x.begin() + static_cast<std::ptrdiff_t>(first), g.x.end());
-  return apply(op, std::move(inputs));
 }
 
 /// Calls `visit(place in x, place in the result)`.
@@ -69,9 +54,9 @@ void visit_picked(const ReferenceArgs& r, std::size_t first, F&& visit) {
   }
 }
 
-void copy_input(const ReferenceArgs& r) {
-  r.y[0].f = r.x[0]->f;
-  r.y[0].i = r.x[0]->i;
+template <bool Increase>
+void put_reference(const ReferenceArgs& r) {
+  put_part(r, Increase, [&](auto&& put) { visit_picked(r, 2, put); });
 }
 
 }  // namespace
@@ -115,7 +100,7 @@ const OpDef gather = {
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(g.x.size());
       out[0] =
-          index_as(g, ops::scatter_add, {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
+          apply_as(g, ops::scatter_add, {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
       return out;
     },
     .reference =
@@ -135,17 +120,10 @@ const OpDef scatter_add = {
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(g.x.size());
       out[0] = g.dy[0];
-      if (g.wanted[1]) out[1] = index_as(g, ops::gather, {g.dy[0]}, 2);
+      if (g.wanted[1]) out[1] = apply_as(g, ops::gather, {g.dy[0]}, 2);
       return out;
     },
-    .reference =
-        [](const ReferenceArgs& r) {
-          copy_input(r);
-          visit_picked(r, 2, [&](std::int64_t at, std::int64_t k) {
-            Number a = r.y[0].at(at), b = r.x[1]->at(k);
-            store(r.y[0], at, {a.f + b.f, a.i + b.i});
-          });
-        },
+    .reference = put_reference<true>,
     .batch = batch_scatter,
 };
 
@@ -159,16 +137,11 @@ const OpDef scatter_set = {
       Exprs out(g.x.size());
       const Expr& dy = g.dy[0];
       if (g.wanted[0])
-        out[0] = index_as(g, ops::scatter_set, {dy, snug::zeros_like(g.x[1], dy.dtype())}, 2);
-      if (g.wanted[1]) out[1] = index_as(g, ops::gather, {dy}, 2);
+        out[0] = apply_as(g, ops::scatter_set, {dy, snug::zeros_like(g.x[1], dy.dtype())}, 2);
+      if (g.wanted[1]) out[1] = apply_as(g, ops::gather, {dy}, 2);
       return out;
     },
-    .reference =
-        [](const ReferenceArgs& r) {
-          copy_input(r);
-          visit_picked(r, 2,
-                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
-        },
+    .reference = put_reference<false>,
     .batch = batch_scatter,
 };
 

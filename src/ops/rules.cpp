@@ -87,6 +87,18 @@ void require_same_dtype(const Infer& f, std::size_t i, std::size_t j) {
                                      i, j, name_of(f.in(i).dtype), name_of(f.in(j).dtype)));
 }
 
+void require_part(Infer& f, const Type& part) {
+  require_same_dtype(f, 0, 1);
+  const Type& y = f.in(1);
+  if (y.ndim() != part.ndim())
+    f.error(Fault::Type,
+            fmt::format("a value of {} dimensions for a part of {}", y.ndim(), part.ndim()));
+  for (std::size_t k = 0; k < part.dims.size(); ++k)
+    f.require_equal(part.dims[k], y.dims[k],
+                    fmt::format("the part and the value differ on axis {}", k),
+                    "an axis stretches only if its type is broadcastable");
+}
+
 Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
   f.require_ndim(i, 1);
   require_discrete(f, i);
@@ -141,6 +153,11 @@ Exprs unbroadcast_all(const GradArgs& g, Exprs gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i]) gradients[i] = unbroadcast(gradients[i], g.x[i]);
   return gradients;
+}
+
+Expr apply_as(const GradArgs& g, const OpDef& op, Exprs inputs, std::size_t first) {
+  inputs.insert(inputs.end(), g.x.begin() + static_cast<std::ptrdiff_t>(first), g.x.end());
+  return apply(op, std::move(inputs), g.attrs);
 }
 
 Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes) {

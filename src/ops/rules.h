@@ -24,6 +24,9 @@ void require_float(const Infer& f, std::size_t i);
 void require_discrete(const Infer& f, std::size_t i);
 void require_same_dtype(const Infer& f, std::size_t i, std::size_t j);
 
+/// Input 1 must have the shape of the part of input 0 that it replaces or increases.
+void require_part(Infer& f, const Type& part);
+
 /// A shape from an integer vector of known length (input i). `broadcast` is attr "broadcast" if
 /// there is one, else the axes known to be 1.
 Type type_from_shape(Infer& f, std::size_t i, DType dtype);
@@ -39,6 +42,20 @@ Scalar binary(ScalarBuilder& s, const Attrs&) {
   return s.call(P, s.arg(0, s.result), s.arg(1, s.result));
 }
 
+// ---- views ----
+
+/// The view rule of an index view, from its axis rule.
+template <int (*SourceAxis)(const AxisArgs&, std::size_t)>
+bool index_view(const ViewArgs& v, Layout& out) {
+  out.offset = v.layout.offset;
+  out.strides.clear();
+  for (std::size_t axis = 0; axis < v.out.dims.size(); ++axis) {
+    int from = SourceAxis({v.attrs, v.in, v.out}, axis);
+    out.strides.push_back(from == kRepeated ? v.sizes.zero() : v.layout.strides[from]);
+  }
+  return true;
+}
+
 // ---- gradients ----
 
 /// A 0-d constant of the dtype of `like`.
@@ -47,6 +64,8 @@ Expr number(double value, const Expr& like);
 Expr unbroadcast(const Expr& dy, const Expr& x);
 /// The gradients of the operands of a broadcasting op, before unbroadcasting; null stays null.
 Exprs unbroadcast_all(const GradArgs& g, Exprs gradients);
+/// `op` on these inputs and those of g from `first` on, with g's attributes.
+Expr apply_as(const GradArgs& g, const OpDef& op, Exprs inputs, std::size_t first);
 /// Puts the axes a reduction dropped back, as broadcastable ones.
 Expr expand_axes(const Expr& reduced, const std::vector<std::int64_t>& axes);
 /// `x` with the type of `like`'s axes: reshaped to its shape and broadcast pattern.
@@ -87,5 +106,17 @@ class Counter {
 std::int64_t flat(const Dims& shape, const Dims& at);
 /// Stores a sum kept in double or int64, wrapped to the dtype.
 void store(RefTensor& t, std::int64_t k, Number n);
+/// Input 0 with a part replaced by input 1, or increased by it. `visit` calls its argument with
+/// (place in input 0, place in input 1) for every element of the part.
+template <class F>
+void put_part(const ReferenceArgs& r, bool increase, F&& visit) {
+  RefTensor& y = r.y[0];
+  y.f = r.x[0]->f;
+  y.i = r.x[0]->i;
+  visit([&](std::int64_t at, std::int64_t k) {
+    Number a = y.at(at), b = r.x[1]->at(k);
+    increase ? store(y, at, {a.f + b.f, a.i + b.i}) : y.set(at, b);
+  });
+}
 
 }  // namespace snug::ops

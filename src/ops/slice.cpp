@@ -233,36 +233,13 @@ void visit_slice(const ReferenceArgs& r, std::size_t first, const Dims& x, F&& v
 }
 
 void put_rule(Infer& f) {
-  const Type& x = f.in(0);
-  const Type& y = f.in(1);
-  require_same_dtype(f, 0, 1);
-  Type region = picked_type(f, 2).type;
-  if (y.ndim() != region.ndim())
-    f.error(Fault::Type,
-            fmt::format("a value of {} dimensions for a part of {}", y.ndim(), region.ndim()));
-  for (std::size_t k = 0; k < region.dims.size(); ++k)
-    f.require_equal(region.dims[k], y.dims[k],
-                    fmt::format("the part and the value differ on axis {}", k),
-                    "an axis stretches only if its type is broadcastable");
-  f.out(x);
+  require_part(f, picked_type(f, 2).type);
+  f.out(f.in(0));
 }
 
-/// x[bounds of g, which start at input `first`].
-Expr slice_as(const GradArgs& g, const Expr& x, std::size_t first) {
-  Exprs inputs{x};
-  inputs.insert(inputs.end(), g.x.begin() + static_cast<std::ptrdiff_t>(first), g.x.end());
-  return apply(ops::slice, std::move(inputs), {{"spec", g.attrs.ints("spec")}});
-}
-
-Expr put_as(const GradArgs& g, const OpDef& op, const Expr& x, const Expr& y, std::size_t first) {
-  Exprs inputs{x, y};
-  inputs.insert(inputs.end(), g.x.begin() + static_cast<std::ptrdiff_t>(first), g.x.end());
-  return apply(op, std::move(inputs), {{"spec", g.attrs.ints("spec")}});
-}
-
-void copy_input(const ReferenceArgs& r) {
-  r.y[0].f = r.x[0]->f;
-  r.y[0].i = r.x[0]->i;
+template <bool Increase>
+void put_reference(const ReferenceArgs& r) {
+  put_part(r, Increase, [&](auto&& put) { visit_slice(r, 2, r.x[0]->shape, put); });
 }
 
 }  // namespace
@@ -278,7 +255,7 @@ const OpDef slice = {
     .infer = slice_rule,
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(g.x.size());
-      out[0] = put_as(g, ops::slice_inc, snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0], 1);
+      out[0] = apply_as(g, ops::slice_inc, {snug::zeros_like(g.x[0], g.dy[0].dtype()), g.dy[0]}, 1);
       return out;
     },
     .view = slice_view,
@@ -301,16 +278,11 @@ const OpDef slice_set = {
       Exprs out(g.x.size());
       const Expr& dy = g.dy[0];
       if (g.wanted[0])
-        out[0] = put_as(g, ops::slice_set, dy, snug::zeros_like(g.x[1], dy.dtype()), 2);
-      if (g.wanted[1]) out[1] = slice_as(g, dy, 2);
+        out[0] = apply_as(g, ops::slice_set, {dy, snug::zeros_like(g.x[1], dy.dtype())}, 2);
+      if (g.wanted[1]) out[1] = apply_as(g, ops::slice, {dy}, 2);
       return out;
     },
-    .reference =
-        [](const ReferenceArgs& r) {
-          copy_input(r);
-          visit_slice(r, 2, r.x[0]->shape,
-                      [&](std::int64_t at, std::int64_t k) { r.y[0].set(at, r.x[1]->at(k)); });
-        },
+    .reference = put_reference<false>,
     .batch = batch_put_slice,
 };
 
@@ -324,17 +296,10 @@ const OpDef slice_inc = {
     .grad = [](const GradArgs& g) -> Exprs {
       Exprs out(g.x.size());
       out[0] = g.dy[0];
-      if (g.wanted[1]) out[1] = slice_as(g, g.dy[0], 2);
+      if (g.wanted[1]) out[1] = apply_as(g, ops::slice, {g.dy[0]}, 2);
       return out;
     },
-    .reference =
-        [](const ReferenceArgs& r) {
-          copy_input(r);
-          visit_slice(r, 2, r.x[0]->shape, [&](std::int64_t at, std::int64_t k) {
-            Number a = r.y[0].at(at), b = r.x[1]->at(k);
-            store(r.y[0], at, {a.f + b.f, a.i + b.i});
-          });
-        },
+    .reference = put_reference<true>,
     .batch = batch_put_slice,
 };
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ops/rules.h"
+#include "ops/arguments.h"
 
 /// Indexing as a chain of at most four steps, each of which can be read through and written back
 /// through: a slice, a reordering that puts the indexed axes first, a gather, and a reordering that
@@ -273,12 +273,14 @@ Expr written(const char* what, const Expr& x, const std::vector<IndexItem>& item
   Expr v = fitted(what, cast(y, x.dtype()), values.back());
   // The last step that leaves elements out does the addition; those after it only reorder.
   std::size_t adds = 0;
+  bool whole = true;
   for (std::size_t k = 0; k < steps.size(); ++k)
-    if (steps[k].kind != Step::Kind::Shuffle) adds = k;
-  if (steps.empty()) return increase ? x + v : v;
+    if (steps[k].kind != Step::Kind::Shuffle) adds = k, whole = false;
+  if (steps.empty() && increase) return x + v;
   for (std::size_t k = steps.size(); k-- > 0;)
     v = put(steps[k], values[k], v, increase && k == adds);
-  return v;
+  // Where nothing of x is left, its sizes still say what y must be.
+  return whole && !increase ? put({Step::Kind::Slice, {}, {}}, x, v, false) : v;
 }
 
 }  // namespace
@@ -302,19 +304,19 @@ IndexItem IndexItem::ellipsis() {
 }
 
 Expr subtensor(const Arg& x, const std::vector<IndexItem>& items) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
+  Scope scope(x);
   Expr value = x.expr;
   for (const Step& s : chain(x.expr, items)) value = get(s, value);
   return value;
 }
 
 Expr set_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
+  Scope scope(x);
   return written("set_subtensor", x.expr, items, y.expr, false);
 }
 
 Expr inc_subtensor(const Arg& x, const std::vector<IndexItem>& items, const Arg& y) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
+  Scope scope(x);
   return written("inc_subtensor", x.expr, items, y.expr, true);
 }
 
@@ -330,7 +332,7 @@ Expr slice_axis(const Arg& x, std::int64_t axis, const Expr& start, const Expr& 
 }
 
 std::vector<Expr> nonzero(const Arg& x) {
-  OriginScope scope(x.where.file_name(), static_cast<int>(x.where.line()), x.where.function_name());
+  Scope scope(x);
   return apply_all(ops::nonzero, {x.expr});
 }
 

@@ -47,13 +47,8 @@ Exprs dimshuffle_grad(const GradArgs& g) {
   return {snug::dimshuffle(g.dy[0], inverse)};
 }
 
-bool dimshuffle_view(const ViewArgs& v, Layout& out) {
-  out.offset = v.layout.offset;
-  out.strides.clear();
-  for (std::int64_t axis : v.attrs.ints("pattern"))
-    out.strides.push_back(axis < 0 ? v.sizes.zero()
-                                   : v.layout.strides[static_cast<std::size_t>(axis)]);
-  return true;
+int dimshuffle_axis(const AxisArgs& a, std::size_t axis) {
+  return std::max<int>(static_cast<int>(a.attrs.ints("pattern")[axis]), kRepeated);
 }
 
 void dimshuffle_reference(const ReferenceArgs& r) {
@@ -103,14 +98,10 @@ Exprs broadcast_to_grad(const GradArgs& g) {
   return {unbroadcast(dx, x), Expr()};
 }
 
-bool broadcast_to_view(const ViewArgs& v, Layout& out) {
-  out.offset = v.layout.offset;
-  out.strides.clear();
-  std::size_t lead = v.out.dims.size() - v.in.dims.size();
-  for (std::size_t k = 0; k < v.out.dims.size(); ++k)
-    out.strides.push_back(k < lead || v.in.broadcastable(k - lead) ? v.sizes.zero()
-                                                                   : v.layout.strides[k - lead]);
-  return true;
+int broadcast_to_axis(const AxisArgs& a, std::size_t axis) {
+  std::size_t lead = a.out.dims.size() - a.in.dims.size();
+  bool repeated = axis < lead || a.in.broadcastable(axis - lead);
+  return repeated ? kRepeated : static_cast<int>(axis - lead);
 }
 
 void broadcast_to_reference(const ReferenceArgs& r) {
@@ -241,6 +232,10 @@ void copy_reference(const ReferenceArgs& r) {
   for (std::int64_t k = 0, n = r.y[0].size(); k < n; ++k) r.y[0].set(k, r.x[0]->at(k));
 }
 
+// ---- rebroadcast ----
+
+int same_axis(const AxisArgs&, std::size_t axis) { return static_cast<int>(axis); }
+
 // ---- concatenate ----
 
 void concatenate_rule(Infer& f) {
@@ -310,10 +305,11 @@ void concatenate_reference(const ReferenceArgs& r) {
 const OpDef dimshuffle = {
     .name = "dimshuffle",
     .doc = "Reorders axes, adds broadcastable ones (-1) and drops broadcastable ones.",
-    .traits = kView,
+    .traits = kView | kIndexView,
     .infer = dimshuffle_rule,
     .grad = dimshuffle_grad,
-    .view = dimshuffle_view,
+    .view = index_view<dimshuffle_axis>,
+    .source_axis = dimshuffle_axis,
     .reference = dimshuffle_reference,
     .batch = batch_dimshuffle,
 };
@@ -322,11 +318,12 @@ const OpDef broadcast_to = {
     .name = "broadcast_to",
     .doc = "x stretched to a shape; axes are aligned at the last one.",
     .arity = 2,
-    .traits = kView,
+    .traits = kView | kIndexView,
     .size_inputs_from = 1,
     .infer = broadcast_to_rule,
     .grad = broadcast_to_grad,
-    .view = broadcast_to_view,
+    .view = index_view<broadcast_to_axis>,
+    .source_axis = broadcast_to_axis,
     .reference = broadcast_to_reference,
     .batch = batch_broadcast_to,
 };
@@ -349,7 +346,7 @@ const OpDef reshape = {
 const OpDef rebroadcast = {
     .name = "rebroadcast",
     .doc = "x with other broadcastable axes; those must have size 1.",
-    .traits = kView,
+    .traits = kView | kIndexView,
     .infer =
         [](Infer& f) {
           Type out = f.in(0);
@@ -365,11 +362,8 @@ const OpDef rebroadcast = {
     .grad = [](const GradArgs& g) -> Exprs {
       return {snug::rebroadcast(g.dy[0], g.x[0].type().broadcast)};
     },
-    .view =
-        [](const ViewArgs& v, Layout& out) {
-          out = v.layout;
-          return true;
-        },
+    .view = index_view<same_axis>,
+    .source_axis = same_axis,
     .reference = copy_reference,
     .batch = batch_same,
 };

@@ -19,8 +19,7 @@ std::string time_text(double seconds) {
 }
 
 bool decides_sizes_only(const Node& node, std::size_t input) {
-  return node.op->size_inputs_from >= 0 &&
-         input >= static_cast<std::size_t>(node.op->size_inputs_from);
+  return input >= data_inputs(node);
 }
 
 /// The problem as numbers: what each node costs on each device, what it costs to move each value,

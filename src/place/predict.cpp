@@ -56,9 +56,7 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
   double bytes = 0;
   for (std::size_t k = 0; k < out.size(); ++k)
     bytes += count(out[k]) * static_cast<double>(size_of(node.types[k].dtype));
-  std::size_t read = in.size();
-  if (node.op->size_inputs_from >= 0)
-    read = std::min(read, static_cast<std::size_t>(node.op->size_inputs_from));
+  std::size_t read = std::min(in.size(), data_inputs(*node.op, in.size()));
   // An op in place touches what it changes; a gather reads what it gives.
   for (std::size_t k = 0; k < read; ++k) {
     double n = count(in[k]) * static_cast<double>(size_of(in_dtypes[k]));

@@ -1,38 +1,74 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
+#include <map>
 
 #include "plan/memory_plan.h"
 
 namespace snug {
+namespace {
 
-void verify(const Schedule& s, const MemoryPlan& plan) {
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
-    const Buffer& buf = s.buffers[b];
-    if (buf.where != Where::Arena || buf.bytes == 0) continue;
-    order.push_back(b);
-    if (plan.offsets[b] % kArenaAlign || plan.offsets[b] + buf.bytes > plan.bytes)
-      internal_error("plan", fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes",
-                                         b, buf.bytes, plan.offsets[b], plan.bytes));
-  }
-  std::sort(order.begin(), order.end(),
-            [&](auto a, auto b) { return plan.offsets[a] < plan.offsets[b]; });
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const Buffer& a = s.buffers[order[i]];
-    std::uint64_t end = plan.offsets[order[i]] + a.bytes;
-    for (std::size_t j = i + 1; j < order.size() && plan.offsets[order[j]] < end; ++j) {
-      const Buffer& b = s.buffers[order[j]];
-      bool apart = a.last < b.first || b.last < a.first;
-      // The one in place starts in the very step in which the other ends.
-      bool handed = (a.in_place_of == static_cast<std::int32_t>(order[j]) && b.last == a.first) ||
-                    (b.in_place_of == static_cast<std::int32_t>(order[i]) && a.last == b.first);
-      if (!apart && !handed)
-        internal_error("plan", fmt::format("buffers {} and {} overlap while both are alive",
-                                           order[i], order[j]));
+/// Walks through the steps with the buffers that are alive, by offset.
+class PlanChecker {
+ public:
+  PlanChecker(const Schedule& s, const MemoryPlan& plan) : s_(s), plan_(plan) {}
+
+  void run() {
+    std::vector<std::vector<std::uint32_t>> starts(s_.steps.size() + 1), ends(s_.steps.size() + 1);
+    for (std::uint32_t b = 0; b < s_.buffers.size(); ++b) {
+      const Buffer& buf = s_.buffers[b];
+      if (buf.where != Where::Arena || buf.bytes == 0) continue;
+      if (plan_.offsets[b] % kArenaAlign || plan_.offsets[b] + buf.bytes > plan_.bytes)
+        internal_error("plan",
+                       fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes", b,
+                                   buf.bytes, plan_.offsets[b], plan_.bytes));
+      starts.at(buf.first).push_back(b);
+      ends.at(buf.last).push_back(b);
+    }
+    for (std::size_t at = 0; at < starts.size(); ++at) {
+      // A buffer in place and the one it takes over are both alive in this step.
+      for (std::uint32_t b : starts[at]) require_free(b, taken_over(b));
+      for (std::uint32_t b : starts[at])
+        if (std::int32_t from = taken_over(b); from >= 0) drop(static_cast<std::uint32_t>(from));
+      for (std::uint32_t b : starts[at]) {
+        require_free(b, -1);
+        alive_[plan_.offsets[b]] = b;
+      }
+      for (std::uint32_t b : ends[at]) drop(b);
     }
   }
-}
+
+ private:
+  /// The buffer that `b` takes over in its first step, the last one of that buffer; or -1.
+  std::int32_t taken_over(std::uint32_t b) const {
+    std::int32_t from = s_.buffers[b].in_place_of;
+    bool taken =
+        from >= 0 && s_.buffers[static_cast<std::size_t>(from)].last == s_.buffers[b].first;
+    return taken ? from : -1;
+  }
+
+  void drop(std::uint32_t b) {
+    auto it = alive_.find(plan_.offsets[b]);
+    if (it != alive_.end() && it->second == b) alive_.erase(it);
+  }
+
+  void require_free(std::uint32_t b, std::int32_t except) const {
+    std::uint64_t begin = plan_.offsets[b], end = begin + s_.buffers[b].bytes;
+    auto it = alive_.upper_bound(begin);
+    if (it != alive_.begin()) --it;
+    for (; it != alive_.end() && it->first < end; ++it)
+      if (it->first + s_.buffers[it->second].bytes > begin &&
+          static_cast<std::int32_t>(it->second) != except)
+        internal_error(
+            "plan", fmt::format("buffers {} and {} overlap while both are alive", b, it->second));
+  }
+
+  const Schedule& s_;
+  const MemoryPlan& plan_;
+  std::map<std::uint64_t, std::uint32_t> alive_;  // offset -> buffer
+};
+
+}  // namespace
+
+void verify(const Schedule& s, const MemoryPlan& plan) { PlanChecker(s, plan).run(); }
 
 }  // namespace snug

@@ -41,16 +41,65 @@ std::vector<Block> make_blocks(const Schedule& s) {
   return blocks;
 }
 
+/// Finds the placed blocks that are alive at the same time as a given one, each in logarithmic
+/// time. A tree over the blocks by first step holds the latest last step of what is placed below.
+class Placed {
+ public:
+  explicit Placed(const std::vector<Block>& blocks) : blocks_(blocks), rank_(blocks.size()) {
+    by_first_.resize(blocks.size());
+    std::iota(by_first_.begin(), by_first_.end(), 0);
+    std::stable_sort(by_first_.begin(), by_first_.end(),
+                     [&](auto a, auto b) { return blocks[a].first < blocks[b].first; });
+    for (std::uint32_t k = 0; k < by_first_.size(); ++k) rank_[by_first_[k]] = k;
+    while (leaves_ < blocks.size()) leaves_ *= 2;
+    end_.assign(2 * leaves_, 0);
+  }
+
+  void add(std::uint32_t block) {
+    std::uint32_t end = blocks_[block].last + 1;
+    for (std::size_t k = leaves_ + rank_[block]; k > 0; k /= 2) end_[k] = std::max(end_[k], end);
+  }
+
+  /// Fills `found` with those that overlap `block` in time, by first step.
+  void overlapping(const Block& block, std::vector<std::uint32_t>& found) {
+    found.clear();
+    stack_.assign(1, {1, leaves_});
+    while (!stack_.empty()) {
+      auto [node, width] = stack_.back();
+      stack_.pop_back();
+      if (end_[node] <= block.first) continue;
+      std::size_t begin = node * width - leaves_;  // rank of its first leaf
+      if (blocks_[by_first_[begin]].first > block.last) continue;
+      if (width == 1) {
+        found.push_back(by_first_[begin]);
+        continue;
+      }
+      stack_.push_back({2 * node + 1, width / 2});
+      stack_.push_back({2 * node, width / 2});
+    }
+  }
+
+ private:
+  const std::vector<Block>& blocks_;
+  std::vector<std::uint32_t> by_first_, rank_;
+  std::size_t leaves_ = 1;
+  std::vector<std::uint32_t> end_;  // a heap: last step + 1, 0 where nothing is placed
+  std::vector<std::pair<std::size_t, std::size_t>> stack_;  // node, its number of leaves
+};
+
 /// Each block at the lowest gap that is free during its life, in the given order.
 std::uint64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>& order) {
-  std::vector<std::uint32_t> placed;  // by offset
+  Placed placed(blocks);
+  std::vector<std::uint32_t> others;
   std::uint64_t height = 0;
   for (std::uint32_t i : order) {
     Block& block = blocks[i];
     std::uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
-    for (std::uint32_t j : placed) {
+    placed.overlapping(block, others);
+    std::sort(others.begin(), others.end(),
+              [&](auto a, auto b) { return blocks[a].offset < blocks[b].offset; });
+    for (std::uint32_t j : others) {
       const Block& other = blocks[j];
-      if (other.last < block.first || other.first > block.last) continue;
       if (other.offset > at && other.offset - at >= block.bytes && other.offset - at < best_gap) {
         best = at;
         best_gap = other.offset - at;
@@ -59,10 +108,7 @@ std::uint64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>
     }
     block.offset = best == UINT64_MAX ? at : best;
     height = std::max(height, block.offset + block.bytes);
-    auto where =
-        std::upper_bound(placed.begin(), placed.end(), block.offset,
-                         [&](std::uint64_t o, std::uint32_t j) { return o < blocks[j].offset; });
-    placed.insert(where, i);
+    placed.add(i);
   }
   return height;
 }

@@ -45,24 +45,35 @@ std::optional<Value> drop_identity(Builder& b, Value root) {
   return node.inputs[0];
 }
 
-/// Whole axes in their order: nothing to do.
-std::optional<Value> drop_slice(Builder& b, Value root) {
-  const Node& node = b.node(root);
-  const Type &in = b.type(node.inputs[0]), &out = node.types[0];
-  if (!(in.dims == out.dims)) return std::nullopt;
+/// Whether a slice with bounds from input `next` on takes whole axes in their order, given that it
+/// changes no size.
+bool takes_all(Builder& b, const Node& node, std::size_t next) {
   const Attrs::Ints& spec = node.attrs.ints("spec");
-  std::size_t next = 1;
   for (std::size_t k = 0; k + 3 < spec.size(); k += 4) {
-    if (spec[k] != 0) return std::nullopt;
+    if (spec[k] != 0) return false;
     const std::optional<std::int64_t> wanted[3] = {0, std::nullopt, 1};  // start, any stop, step
     for (std::size_t part = 0; part < 3; ++part) {
       if (spec[k + 1 + part] == 0) continue;
       auto elements = b.elements(node.inputs[next++]);
       if (wanted[part] && (elements.size() != 1 || !b.sizes().is(elements[0], *wanted[part])))
-        return std::nullopt;
+        return false;
     }
   }
+  return true;
+}
+
+std::optional<Value> drop_slice(Builder& b, Value root) {
+  const Node& node = b.node(root);
+  if (!(b.type(node.inputs[0]).dims == node.types[0].dims) || !takes_all(b, node, 1))
+    return std::nullopt;
   return node.inputs[0];
+}
+
+std::optional<Value> drop_overwritten(Builder& b, Value root) {
+  const Node& node = b.node(root);
+  if (!(b.type(node.inputs[1]).dims == node.types[0].dims) || !takes_all(b, node, 2))
+    return std::nullopt;
+  return node.inputs[1];
 }
 
 /// A reshape that only adds or drops axes of size 1 is a view of any layout.
@@ -163,6 +174,7 @@ constexpr CodeRule kCode[] = {
      "the identity is dropped too"},
     {"cast(x) -> x, the same type", "cast rebroadcast broadcast_to reshape", drop_identity, ""},
     {"x[:] -> x", "slice", drop_slice, ""},
+    {"slice_set(x, y, [:]) -> y", "slice_set", drop_overwritten, "capture keeps the sizes of x"},
     {"reshape(x) -> dimshuffle(x), only axes of size 1 change", "reshape", reshape_to_dimshuffle,
      "a view of any layout"},
     {"concatenate(x) -> x", "concatenate", single_part, ""},

@@ -47,22 +47,28 @@ class Runner {
 
   Graph run(Graph graph, bool outer) {
     if (std::optional<Graph> changed = inner_graphs(graph)) graph = *std::move(changed);
+    std::size_t changes = 0;
+    // Passes come to a fixed point: one that saw this very graph has nothing left to do.
+    std::unordered_map<decltype(PassRow::run), std::size_t> done_at;  // number of changes
     for (std::size_t k = 0; k < std::size(kPasses); ++k) {
       const PassRow& row = kPasses[k];
       RewriteTrace::Pass& pass = trace_.passes[k];
       pass.nodes_before += graph.nodes().size();
-      if (!pass.skipped) {
+      auto done = done_at.find(row.run);
+      if (!pass.skipped && (done == done_at.end() || done->second != changes)) {
         auto begin = std::chrono::steady_clock::now();
         RuleCounts counts;
         std::optional<Graph> changed = row.run(graph, counts);
         pass.seconds +=
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         if (changed) {
+          ++changes;
           graph = *std::move(changed);
           if (options_.verify) verify(graph, row.name);
           if (options_.keep_graphs && outer) pass.graph = print(graph);
         }
         for (const auto& [rule, count] : counts) record(pass, rule, count);
+        done_at[row.run] = changes;
       }
       pass.nodes_after += graph.nodes().size();
     }

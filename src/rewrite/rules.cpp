@@ -157,6 +157,8 @@ class Sweep {
   }
 
   std::optional<Graph> run() {
+    std::vector<Graph::RuntimeSource> sources = sources_by_node(from_);
+    std::size_t next = 0;
     for (std::uint32_t id = 0; id < from_.nodes().size(); ++id) {
       if (id < from_.inputs().size()) {
         first_[id] = {id, 0};
@@ -168,9 +170,10 @@ class Sweep {
         fired_here_ = 0;
         first_[id] = normal(builder_.keep(from_, id, std::move(inputs)));
       }
-      for (const Graph::RuntimeSource& s : from_.runtime_sources())
-        if (s.value.node == id)
-          builder_.add_runtime_source({s.symbol, mapped(s.value), s.extent, s.element});
+      for (; next < sources.size() && sources[next].value.node == id; ++next) {
+        const Graph::RuntimeSource& s = sources[next];
+        builder_.add_runtime_source({s.symbol, mapped(s.value), s.extent, s.element});
+      }
     }
     if (fired_ == 0) return std::nullopt;
     std::vector<Value> outputs;
@@ -345,6 +348,14 @@ class Sweep {
 };
 
 }  // namespace
+
+std::vector<Graph::RuntimeSource> sources_by_node(const Graph& graph) {
+  std::vector<Graph::RuntimeSource> sources(graph.runtime_sources().begin(),
+                                            graph.runtime_sources().end());
+  std::stable_sort(sources.begin(), sources.end(),
+                   [](const auto& a, const auto& b) { return a.value.node < b.value.node; });
+  return sources;
+}
 
 std::optional<Graph> apply_rules(const Graph& graph, const RuleTable& rules, RuleCounts& counts) {
   bool any = false;

@@ -65,6 +65,9 @@ class RuleTable {
   std::unordered_map<const OpDef*, std::vector<Candidate>> by_op_;
 };
 
+/// The runtime sources of a graph in the order of the nodes that decide them.
+std::vector<Graph::RuntimeSource> sources_by_node(const Graph& graph);
+
 /// Applies rules until none fits, in one forward sweep with a worklist: operands are in their final
 /// form before a node is looked at, and what a rule builds is looked at again. A replacement has
 /// the dtype, sizes, broadcast pattern and elements of what it replaces, and its origin. Empty if

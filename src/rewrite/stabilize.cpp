@@ -104,7 +104,7 @@ std::optional<Value> log_sum_exp(Builder& b, Value root) {
 /// Leaves the views above `v`; gives them, outermost first.
 std::vector<Value> strip_views(const Builder& b, Value& v) {
   std::vector<Value> views;
-  while (is(b, v, "dimshuffle") || is(b, v, "broadcast_to") || is(b, v, "rebroadcast")) {
+  while (has(*b.node(v).op, kIndexView)) {
     views.push_back(v);
     v = operand(b, v, 0);
   }

@@ -16,9 +16,7 @@ const Array* scalar_of(const Builder& b, Value v) {
   for (;;) {
     if (const Array* value = constant_of(b, v)) return value->size() == 1 ? value : nullptr;
     const Node& node = b.node(v);
-    if (!has(*node.op, kView)) return nullptr;
-    std::string_view name = node.op->name;
-    if (name != "dimshuffle" && name != "broadcast_to" && name != "rebroadcast") return nullptr;
+    if (!has(*node.op, kIndexView)) return nullptr;
     v = node.inputs[0];
   }
 }

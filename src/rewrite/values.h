@@ -14,7 +14,7 @@ inline Value operand(const Builder& b, Value v, std::size_t i) { return b.node(v
 
 /// The value of a constant node, or null.
 const Array* constant_of(const Builder& b, Value v);
-/// The constant of one element behind views (dimshuffle, broadcast_to, rebroadcast), or null.
+/// The constant of one element behind index views, or null.
 const Array* scalar_of(const Builder& b, Value v);
 /// A constant or a dimshuffled or rebroadcast one.
 bool constant_like(const Builder& b, Value v);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autodiff/grad.h"
+#include "error_of.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
 
@@ -10,6 +11,7 @@ namespace snug {
 namespace {
 
 using testing::counted;
+using testing::error_of;
 using testing::Givens;
 using testing::ints;
 using testing::random_array;
@@ -295,16 +297,6 @@ TEST(Autodiff, Options) {
   EXPECT_EQ(values(run(gradients(sum(x), {z}, ignore)[0], {{z, v}})), (std::vector<double>{0, 0}));
   ignore.zero_if_disconnected = false;
   EXPECT_FALSE(gradients(sum(x), {z}, ignore)[0]);
-}
-
-Error error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(Fault::Internal, "");
 }
 
 TEST(Autodiff, Errors) {

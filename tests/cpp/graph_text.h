@@ -230,7 +230,7 @@ class TextParser {
     if (name == "rebroadcast") return apply(find_op(name), x, {{"broadcast", ints[0]}});
     if (name == "reshape") return apply(find_op(name), x, {{"ndim", x[1].type().shape[0]}});
     if (name == "item") return apply(find_op("slice"), x, {{"spec", Attrs::Ints{1, 1, 0, 0}}});
-    if (name == "slice") return apply(find_op(name), x, {{"spec", ints}});
+    if (name == "slice" || name == "slice_set") return apply(find_op(name), x, {{"spec", ints}});
     if (name == "concatenate") return apply(find_op(name), x, {{"axis", ints[0]}});
     if (has(find_op(name), kElementwise)) return elementwise(name, std::move(x));
     return apply(find_op(name), std::move(x));

@@ -10,9 +10,12 @@
 
 #include "backend/native/copy.h"
 #include "backend/onednn/cpu_library.h"
+#include "error_of.h"
 
 namespace snug {
 namespace {
+
+using testing::error_of;
 
 constexpr DType kAll[] = {DType::Bool, DType::I8,  DType::I16, DType::I32, DType::I64,
                           DType::U8,   DType::U16, DType::U32, DType::U64, DType::F16,
@@ -533,16 +536,6 @@ TEST(Library, Cholesky) {
               }
             }
         }
-}
-
-template <class F>
-Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  return Error(Fault::Internal, "no error");
 }
 
 TEST(Library, CholeskyFailures) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "error_of.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
 
@@ -11,6 +12,7 @@ namespace snug {
 namespace {
 
 using testing::counted;
+using testing::error_of;
 using testing::Givens;
 using testing::ints;
 using testing::random_array;
@@ -19,16 +21,6 @@ using testing::shape_of;
 using testing::values;
 using Ints = std::vector<std::int64_t>;
 using Doubles = std::vector<double>;
-
-Error error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(Fault::Internal, "");
-}
 
 Array scalar64(std::int64_t v) { return Array::scalar<std::int64_t>(v); }
 
@@ -49,6 +41,8 @@ TEST(OpTable, IsSortedAndComplete) {
     EXPECT_TRUE(op->scalar || !has(*op, kElementwise | kGenerator));
     EXPECT_TRUE(op->reference || has(*op, kElementwise | kReduction | kLeaf));
     EXPECT_EQ(has(*op, kView), op->view != nullptr);
+    EXPECT_EQ(has(*op, kIndexView), op->source_axis != nullptr);
+    EXPECT_TRUE(has(*op, kView) || !has(*op, kIndexView));
     EXPECT_EQ(&find_op(op->name), op);
   }
   EXPECT_EQ(names.size(), 99u);

@@ -384,6 +384,48 @@ def test_index_forms(form):
     check_used(T.set_subtensor(picked, 7.0), expected)
 
 
+@pytest.mark.parametrize("picked", [lambda x: x[:], lambda x: x[...], lambda x: x[:, None]])
+def test_set_all(picked):
+    x, y = T.matrix("x"), T.matrix("y")
+    part = picked(x)
+    z = T.set_subtensor(part, y if part.ndim == 2 else y[:, None])
+    f = snug.function([x, y], z)  # x is used: its sizes are
+    a, b = rand(2, 3), rand(2, 3)
+    np.testing.assert_array_equal(f(a, b), b)
+    with pytest.raises(ValueError, match="differ"):
+        f(a, rand(2, 4))
+    np.testing.assert_array_equal(snug.grad(z.sum(), x).eval({x: a, y: b}), 0 * a)
+    np.testing.assert_array_equal(snug.grad(z.sum(), y).eval({x: a, y: b}), 0 * b + 1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
+@pytest.mark.parametrize("passes", [(), ("fold_constants", "simplify")])
+def test_sizes_wrap_like_values(dtype, passes):
+    x = np.arange(300)
+    v, n = T.lvector("v"), T.scalar("n", dtype)
+    one, top = np.ones((), dtype), np.array(np.iinfo(dtype).max, dtype)
+    for number in (np.array(3, dtype), top, top - one):
+        with np.errstate(over="ignore"):
+            cases = {
+                n + one: number + one,
+                n * n: number * number,
+                -n: -number,
+                abs(-n - one): abs(-number - one),
+                (n + one) // (one + one): (number + one) // (one + one),
+                T.maximum(n + one, one): np.maximum(number + one, one),
+                T.cast(n + one, "int64"): (number + one).astype("int64"),
+                T.cast(n, "int8"): number.astype("int8"),
+                T.cast(n, "uint16"): number.astype("uint16"),
+                n + one > one: number + one > one,
+            }
+        for size, expected in cases.items():
+            f = snug.function([n], size, disabled_passes=passes)
+            assert f(number) == expected, (size, number)
+            if size.dtype != "bool" and np.dtype(dtype).itemsize < 4:
+                f = snug.function([v, n], v[:size], disabled_passes=passes)
+                np.testing.assert_array_equal(f(x, number), x[: int(expected)])
+
+
 def test_list_of_slices_is_a_tuple():
     x = T.tensor3("x")
     check(x[[slice(1, 3), slice(None), slice(0, 2)]], {x: X}, X[1:3, :, 0:2])

@@ -1,0 +1,271 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel/cluster.h"
+
+namespace snug {
+namespace {
+
+/// Units are numbered as they are made; a node joins a cluster only if everything it reads comes
+/// from units of smaller or the same number, so the units are in a valid order by construction.
+class UnitFinder {
+ public:
+  UnitFinder(const Graph& g, LibraryTable library, const FuseOptions& options)
+      : g_(g), library_(library), options_(options), sizes_(g.sizes()) {}
+
+  Units run() {
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) units_.kind.push_back(kind_of(id));
+    make_units();
+    return std::move(units_);
+  }
+
+ private:
+  NodeKind kind_of(std::uint32_t id) const {
+    const Node& n = g_.node(id);
+    if (has(*n.op, kLeaf)) return NodeKind::Leaf;
+    if (n.inner) return NodeKind::Loop;
+    if (all_sizes(id)) return NodeKind::Sizes;
+    if (has(*n.op, kIndexView)) return NodeKind::IndexView;
+    if (has(*n.op, kView)) return NodeKind::MemoryView;
+    if (has(*n.op, kElementwise | kReduction | kGenerator)) return NodeKind::Fused;
+    if (find_library(library_, n)) return NodeKind::Library;
+    throw Error(
+        Fault::Unsupported,
+        fmt::format("{}: not supported on cpu for {}", n.op->name, name_of(n.types[0].dtype)), {},
+        n.origin);
+  }
+
+  bool all_sizes(std::uint32_t id) const {
+    const Node& n = g_.node(id);
+    if (n.op == &kCopyOp || n.types.empty()) return false;
+    for (std::uint32_t k = 0; k < n.types.size(); ++k)
+      if (g_.elements({id, k}).empty() || is_float(n.types[k].dtype)) return false;
+    return true;
+  }
+
+  void make_units() {
+    units_.unit_of.assign(g_.nodes().size(), 0);
+    open_unit();  // of the leaves
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
+      switch (units_.kind[id]) {
+        case NodeKind::Leaf: break;
+        case NodeKind::IndexView:
+        case NodeKind::MemoryView: units_.unit_of[id] = unit_of(g_.node(id).inputs[0]); break;
+        case NodeKind::Fused: join_or_open(id); break;
+        default: units_.unit_of[id] = open_unit(); units_.clusters.back().task_node = id;
+      }
+    }
+  }
+
+  std::uint32_t open_unit() {
+    units_.clusters.emplace_back();
+    return static_cast<std::uint32_t>(units_.clusters.size() - 1);
+  }
+  std::uint32_t unit_of(Value v) const { return units_.unit_of[v.node]; }
+  std::span<const Value> data_of(std::uint32_t id) const { return units_.data_of(g_, id); }
+
+  void join_or_open(std::uint32_t id) {
+    for (std::uint32_t unit : candidates(id))
+      if (try_join(unit, id)) return register_member(unit, id);
+    const Node& n = g_.node(id);
+    std::uint32_t unit = open_unit();
+    Cluster& c = units_.clusters.back();
+    c.open = true;
+    c.space = loop_type(n).dims;
+    SNUG_CHECK(try_join(unit, id), "a node does not fit a kernel of its own: {}", n.op->name);
+    register_member(unit, id);
+  }
+
+  /// Clusters that may take a node: the latest producer, then those that already read an input.
+  std::vector<std::uint32_t> candidates(std::uint32_t id) const {
+    std::uint32_t latest = 0;
+    for (Value v : data_of(id)) latest = std::max(latest, unit_of(v));
+    std::vector<std::uint32_t> units;
+    if (units_.clusters[latest].open) units.push_back(latest);
+    for (Value v : data_of(id)) {
+      auto it = readers_.find(v.node);
+      if (it == readers_.end()) continue;
+      for (auto r = it->second.rbegin(); r != it->second.rend() && *r > latest; ++r) {
+        if (units.size() == 4) return units;
+        units.push_back(*r);
+      }
+    }
+    return units;
+  }
+
+  void register_member(std::uint32_t unit, std::uint32_t id) {
+    units_.unit_of[id] = unit;
+    Cluster& c = units_.clusters[unit];
+    c.nodes.push_back(id);
+    for (Value v : data_of(id)) {
+      if (unit_of(v) != unit) c.reads.insert(v.node);
+      auto& units = readers_[v.node];
+      auto at = std::lower_bound(units.begin(), units.end(), unit);
+      if (at == units.end() || *at != unit) units.insert(at, unit);
+    }
+  }
+
+  /// The type whose axes the loops of a node run over.
+  const Type& loop_type(const Node& n) const {
+    return has(*n.op, kReduction) ? g_.type(n.inputs[0]) : n.types[0];
+  }
+
+  /// The axes of `v` in terms of the cluster's, if a member computes it (through index views).
+  std::optional<AxisMap> inside(std::uint32_t unit, Value v) const {
+    if (unit_of(v) != unit) return std::nullopt;
+    std::vector<std::uint32_t> views;  // outermost first
+    for (; units_.kind[v.node] == NodeKind::IndexView; v = g_.node(v).inputs[0])
+      views.push_back(v.node);
+    const Cluster& c = units_.clusters[unit];
+    auto it = c.maps.find(v.node);
+    if (it == c.maps.end()) return std::nullopt;
+    AxisMap map = it->second;
+    for (std::size_t k = views.size(); k-- > 0;) map = above_view(g_, views[k], map);
+    return map;
+  }
+
+  /// Whether node `id` can be computed in the loops of the unit; notes its axes if so.
+  bool try_join(std::uint32_t unit, std::uint32_t id) {
+    Cluster& c = units_.clusters[unit];
+    const Node& n = g_.node(id);
+    if (c.nodes.size() >= options_.max_nodes) return false;
+    if (!c.nodes.empty() && operand_estimate(c, unit, id) > options_.max_operands) return false;
+    // A value with elements in memory views of this very unit cannot be read before it is written.
+    for (Value v : data_of(id))
+      if (unit_of(v) == unit && !inside(unit, v)) return false;
+    auto map = match_axes(unit, id);
+    if (!map) return false;
+    std::uint32_t covered = axes_of(*map), all = c.required_axes(sizes_);
+    bool full = (covered & all) == all;
+    if (has(*n.op, kReduction)) return full && join_reduction(c, id, *map);
+    bool indexed = has(*n.op, kGenerator);
+    if (indexed && (!full || !in_order(*map) || c.reduced)) return false;
+    if (!full && (!c.reduced || (covered & c.reduced))) return false;
+    c.has_index |= indexed;
+    c.loops[id] = c.maps[id] = *map;
+    return true;
+  }
+
+  bool join_reduction(Cluster& c, std::uint32_t id, const AxisMap& map) const {
+    const auto& dropped = g_.node(id).attrs.ints("axes");
+    std::uint32_t axes = 0;
+    AxisMap kept;
+    for (std::size_t i = 0; i < map.size(); ++i) {
+      if (std::find(dropped.begin(), dropped.end(), static_cast<std::int64_t>(i)) == dropped.end())
+        kept.push_back(map[i]);
+      else if (map[i] >= 0)
+        axes |= 1u << map[i];
+    }
+    if (c.reduced_set && c.reduced != axes) return false;
+    if (!c.reduced_set && c.has_index && !trailing(axes, c.space.size())) return false;
+    if (!c.reduced_set && !reducible_members(c, axes)) return false;
+    c.reduced_set = true;
+    c.reduced = axes;
+    c.loops[id] = map;
+    c.maps[id] = kept;
+    return true;
+  }
+
+  /// Members that cover only part of the space must lie outside the axes to be reduced.
+  bool reducible_members(const Cluster& c, std::uint32_t axes) const {
+    std::uint32_t all = c.required_axes(sizes_);
+    for (const auto& [id, map] : c.maps) {
+      std::uint32_t covered = axes_of(map);
+      if ((covered & all) != all && (covered & axes)) return false;
+    }
+    return true;
+  }
+
+  /// The cluster axes in a map, as bits.
+  static std::uint32_t axes_of(const AxisMap& map) {
+    std::uint32_t axes = 0;
+    for (int axis : map)
+      if (axis >= 0) axes |= 1u << axis;
+    return axes;
+  }
+  static bool in_order(const AxisMap& map) {
+    int last = -1;
+    for (int axis : map) {
+      if (axis < 0) continue;
+      if (axis <= last) return false;
+      last = axis;
+    }
+    return true;
+  }
+  static bool trailing(std::uint32_t axes, std::size_t rank) {
+    bool seen = false;
+    for (std::size_t i = 0; i < rank; ++i) {
+      bool in = axes >> i & 1;
+      if (seen && !in) return false;
+      seen |= in;
+    }
+    return true;
+  }
+
+  /// How many operands the kernel would have, roughly, were `id` a member.
+  std::size_t operand_estimate(const Cluster& c, std::uint32_t unit, std::uint32_t id) const {
+    std::span<const Value> data = data_of(id);
+    std::size_t more = 0;
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      bool again = false;
+      for (std::size_t k = 0; k < i; ++k) again |= data[k].node == data[i].node;
+      more += !again && unit_of(data[i]) != unit && !c.reads.count(data[i].node);
+    }
+    return c.reads.size() + more + c.nodes.size() / 4;
+  }
+
+  /// Which cluster axis each axis of the loops of `id` is; none if it does not fit.
+  std::optional<AxisMap> match_axes(std::uint32_t unit, std::uint32_t id) const {
+    const Cluster& c = units_.clusters[unit];
+    const Type& type = loop_type(g_.node(id));
+    AxisMap map(type.dims.size(), kNewAxis);
+    std::uint32_t taken = 0;
+    for (Value v : data_of(id)) {
+      auto in = inside(unit, v);
+      if (!in) continue;
+      for (std::size_t j = 0; j < in->size(); ++j) {
+        int axis = (*in)[j];
+        if (axis < 0) continue;
+        if (map[j] >= 0 && map[j] != axis) return std::nullopt;
+        if (map[j] < 0 && (taken >> axis & 1)) return std::nullopt;
+        map[j] = axis;
+        taken |= 1u << axis;
+      }
+    }
+    int next = 0;
+    for (std::size_t j = 0; j < map.size(); ++j) {
+      if (map[j] >= 0) {
+        if (c.space[map[j]] != type.dims[j]) return std::nullopt;
+        continue;
+      }
+      if (sizes_.is(type.dims[j], 1)) {
+        map[j] = kUnitAxis;
+        continue;
+      }
+      int found = -1;
+      for (int axis = next; axis < static_cast<int>(c.space.size()) && found < 0; ++axis)
+        if (!(taken >> axis & 1) && c.space[axis] == type.dims[j]) found = axis;
+      if (found < 0) return std::nullopt;
+      map[j] = found;
+      taken |= 1u << found;
+      next = found + 1;
+    }
+    return map;
+  }
+
+  const Graph& g_;
+  LibraryTable library_;
+  FuseOptions options_;
+  const SizeTable& sizes_;
+  Units units_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // node -> units, sorted
+};
+
+}  // namespace
+
+Units find_units(const Graph& graph, LibraryTable library, const FuseOptions& options) {
+  return UnitFinder(graph, library, options).run();
+}
+
+}  // namespace snug

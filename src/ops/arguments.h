@@ -1,0 +1,24 @@
+#pragma once
+#include "ops/rules.h"
+
+/// What the public functions do with their arguments.
+namespace snug {
+
+/// Opens an origin scope at the place of a call.
+struct Scope : OriginScope {
+  explicit Scope(const Arg& a) : Scope(a.where) {}
+  explicit Scope(const Here& w)
+      : OriginScope(w.file_name(), static_cast<int>(w.line()), w.function_name()) {}
+};
+
+/// `what` is the name of the function, for the message.
+void require_expr(const char* what, const Expr& e);
+/// An axis of a value of `ndim` dimensions, counted from the front.
+std::int64_t normal_axis(const char* what, std::int64_t axis, int ndim);
+
+Expr int64_constant(std::int64_t value);
+Expr typed_number(double value, DType dtype);
+/// The elements of a size vector known to be 1, as a mask.
+std::int64_t ones_mask(const Expr& vector);
+
+}  // namespace snug
