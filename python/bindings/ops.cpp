@@ -79,7 +79,7 @@ void unary(nb::module_& m, const char* name, Unary f) {
         UserLine line;
         return tensor_of(f(as_tensor(x, name)));
       },
-      arg("x"), doc_of(name).c_str());
+      tensor_arg("x"), doc_of(name).c_str());
 }
 
 void binary(nb::module_& m, const char* name, Binary f) {
@@ -89,7 +89,7 @@ void binary(nb::module_& m, const char* name, Binary f) {
         UserLine line;
         return tensor_of(f(as_tensor(a, name), as_tensor(b, name)));
       },
-      arg("a"), arg("b"), doc_of(name).c_str());
+      tensor_arg("a"), tensor_arg("b"), doc_of(name).c_str());
 }
 
 Axes axes_of(handle h) {
@@ -122,7 +122,7 @@ void reduction(nb::module_& m, const char* name, Reduce f) {
         UserLine line;
         return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims));
       },
-      arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
+      tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
 }
 using SumLike = Expr (*)(const Arg&, const Axes&, bool, std::optional<DType>, std::optional<DType>);
 void sum_like(nb::module_& m, const char* name, SumLike f) {
@@ -133,7 +133,7 @@ void sum_like(nb::module_& m, const char* name, SumLike f) {
         return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims, dtype_or_none(dtype),
                            dtype_or_none(acc)));
       },
-      arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
+      tensor_arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
       arg("acc_dtype") = nb::none(), doc_of(name).c_str());
 }
 
@@ -169,7 +169,7 @@ void bind_elementwise(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
       },
-      arg("x"), arg("dtype"), doc_of("cast").c_str());
+      tensor_arg("x"), arg("dtype"), doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {
@@ -177,7 +177,7 @@ void bind_elementwise(nb::module_& m) {
         return tensor_of(
             switch_(as_tensor(c, "switch"), as_tensor(a, "switch"), as_tensor(b, "switch")));
       },
-      arg("cond"), arg("ift"), arg("iff"), doc_of("switch").c_str());
+      tensor_arg("cond"), tensor_arg("ift"), tensor_arg("iff"), doc_of("switch").c_str());
   m.def(
       "clip",
       [](handle x, handle low, handle high) {
@@ -185,7 +185,8 @@ void bind_elementwise(nb::module_& m) {
         return tensor_of(
             clip(as_tensor(x, "clip"), as_tensor(low, "clip"), as_tensor(high, "clip")));
       },
-      arg("x"), arg("min"), arg("max"), "x, but at least min and at most max.");
+      tensor_arg("x"), tensor_arg("min"), tensor_arg("max"),
+      "x, but at least min and at most max.");
 }
 
 void bind_reductions(nb::module_& m) {
@@ -204,14 +205,14 @@ void bind_reductions(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::var(as_tensor(x, "var"), axes_of(axis), keepdims, ddof));
       },
-      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
   m.def(
       "std",
       [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
         UserLine line;
         return tensor_of(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
       },
-      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
 }
 
 void bind_shapes(nb::module_& m) {
@@ -221,21 +222,21 @@ void bind_shapes(nb::module_& m) {
         UserLine line;
         return tensor_of(shape_i(as_tensor(x, "shape"), axis));
       },
-      arg("x"), arg("axis"), "The size of one axis.");
+      tensor_arg("x"), arg("axis"), "The size of one axis.");
   m.def(
       "reshape",
       [](handle x, handle sizes) {
         UserLine line;
         return tensor_of(reshape(as_tensor(x, "reshape"), sizes_of(sizes, "reshape")));
       },
-      arg("x"), arg("shape"), doc_of("reshape").c_str());
+      tensor_arg("x"), arg("shape"), doc_of("reshape").c_str());
   m.def(
       "flatten",
       [](handle x, int ndim) {
         UserLine line;
         return tensor_of(flatten(as_tensor(x, "flatten"), ndim));
       },
-      arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
+      tensor_arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
   m.def(
       "dimshuffle",
       [](handle x, handle pattern) {
@@ -255,7 +256,7 @@ void bind_shapes(nb::module_& m) {
         }
         return tensor_of(dimshuffle(as_tensor(x, "dimshuffle"), list));
       },
-      arg("x"), arg("pattern"), doc_of("dimshuffle").c_str());
+      tensor_arg("x"), arg("pattern"), doc_of("dimshuffle").c_str());
   m.def(
       "transpose",
       [](handle x, handle axes) {
@@ -263,14 +264,15 @@ void bind_shapes(nb::module_& m) {
         return tensor_of(transpose(as_tensor(x, "transpose"),
                                    axes.is_none() ? std::vector<std::int64_t>{} : ints_of(axes)));
       },
-      arg("x"), arg("axes") = nb::none(), "x with its axes reversed, or in the given order.");
+      tensor_arg("x"), arg("axes") = nb::none(),
+      "x with its axes reversed, or in the given order.");
   m.def(
       "swapaxes",
       [](handle x, std::int64_t a, std::int64_t b) {
         UserLine line;
         return tensor_of(swapaxes(as_tensor(x, "swapaxes"), a, b));
       },
-      arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
+      tensor_arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
   m.def(
       "broadcast_to",
       [](handle x, handle sizes) {
@@ -278,35 +280,35 @@ void bind_shapes(nb::module_& m) {
         return tensor_of(
             broadcast_to(as_tensor(x, "broadcast_to"), sizes_of(sizes, "broadcast_to")));
       },
-      arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
+      tensor_arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
   m.def(
       "zeros_like",
       [](handle x, handle dtype) {
         UserLine line;
         return tensor_of(zeros_like(as_tensor(x, "zeros_like"), dtype_or_none(dtype)));
       },
-      arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
+      tensor_arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
   m.def(
       "ones_like",
       [](handle x, handle dtype) {
         UserLine line;
         return tensor_of(ones_like(as_tensor(x, "ones_like"), dtype_or_none(dtype)));
       },
-      arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
+      tensor_arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
   m.def(
       "addbroadcast",
       [](handle x, handle axes) {
         UserLine line;
         return tensor_of(addbroadcast(as_tensor(x, "addbroadcast"), ints_of(axes)));
       },
-      arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
+      tensor_arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
   m.def(
       "unbroadcast",
       [](handle x, handle axes) {
         UserLine line;
         return tensor_of(unbroadcast(as_tensor(x, "unbroadcast"), ints_of(axes)));
       },
-      arg("x"), arg("axes"), "Says that these axes do not stretch.");
+      tensor_arg("x"), arg("axes"), "Says that these axes do not stretch.");
   m.def(
       "specify_shape",
       [](handle x, handle sizes) {
@@ -315,7 +317,8 @@ void bind_shapes(nb::module_& m) {
         for (std::int64_t d : dims_of(sizes)) list.push_back(d);
         return tensor_of(specify_shape(as_tensor(x, "specify_shape"), list));
       },
-      arg("x"), arg("shape"), "x, whose sizes are checked at the call and known from here on.");
+      tensor_arg("x"), arg("shape"),
+      "x, whose sizes are checked at the call and known from here on.");
   m.def(
       "concatenate",
       [](handle xs, std::int64_t axis) {
@@ -337,35 +340,36 @@ void bind_shapes(nb::module_& m) {
         return tensor_of(arange(as_tensor(start, "arange"), as_tensor(stop, "arange"),
                                 as_tensor(step, "arange"), dtype_or_none(dtype)));
       },
-      arg("start"), arg("stop"), arg("step"), arg("dtype").none(), doc_of("arange").c_str());
+      tensor_arg("start"), tensor_arg("stop"), tensor_arg("step"), arg("dtype").none(),
+      doc_of("arange").c_str());
   m.def(
       "eye",
       [](handle n, handle cols, std::int64_t k, handle dtype) {
         UserLine line;
         return tensor_of(eye(as_tensor(n, "eye"), as_tensor(cols, "eye"), k, as_dtype(dtype)));
       },
-      arg("n"), arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
+      tensor_arg("n"), tensor_arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
   m.def(
       "tril",
       [](handle x, std::int64_t k) {
         UserLine line;
         return tensor_of(tril(as_tensor(x, "tril"), k));
       },
-      arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
+      tensor_arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
   m.def(
       "triu",
       [](handle x, std::int64_t k) {
         UserLine line;
         return tensor_of(triu(as_tensor(x, "triu"), k));
       },
-      arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
+      tensor_arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
   m.def(
       "nonzero",
       [](handle x) {
         UserLine line;
         return nb::tuple(wrap_all(nonzero(as_tensor(x, "nonzero"))));
       },
-      arg("x"), doc_of("nonzero").c_str());
+      tensor_arg("x"), doc_of("nonzero").c_str());
 }
 
 void bind_linear(nb::module_& m) {
@@ -376,21 +380,23 @@ void bind_linear(nb::module_& m) {
         return tensor_of(tensordot(as_tensor(a, "tensordot"), as_tensor(b, "tensordot"),
                                    ints_of(axes_a), ints_of(axes_b)));
       },
-      arg("a"), arg("b"), arg("axes_a"), arg("axes_b"), "The product summed over pairs of axes.");
+      tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
+      "The product summed over pairs of axes.");
   m.def(
       "cholesky",
       [](handle a, bool lower) {
         UserLine line;
         return tensor_of(cholesky(as_tensor(a, "cholesky"), lower));
       },
-      arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
+      tensor_arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
   m.def(
       "solve",
       [](handle a, handle b, const std::string& kind, bool trans) {
         UserLine line;
         return tensor_of(solve(as_tensor(a, "solve"), as_tensor(b, "solve"), kind, trans));
       },
-      arg("a"), arg("b"), arg("kind") = "general", arg("trans") = false, doc_of("solve").c_str());
+      tensor_arg("a"), tensor_arg("b"), arg("kind") = "general", arg("trans") = false,
+      doc_of("solve").c_str());
   m.def(
       "conv2d",
       [](handle x, handle w, const std::string& border_mode, handle pad,
@@ -406,8 +412,8 @@ void bind_linear(nb::module_& m) {
         options.groups = groups;
         return tensor_of(conv2d(as_tensor(x, "conv2d"), as_tensor(w, "conv2d"), options));
       },
-      arg("x"), arg("w"), arg("border_mode"), arg("pad"), arg("subsample"), arg("dilation"),
-      arg("flip"), arg("groups"), doc_of("conv2d").c_str());
+      tensor_arg("x"), tensor_arg("w"), arg("border_mode"), arg("pad"), arg("subsample"),
+      arg("dilation"), arg("flip"), arg("groups"), doc_of("conv2d").c_str());
 }
 
 void bind_random(nb::module_& m) {
@@ -445,7 +451,7 @@ void bind_random(nb::module_& m) {
         UserLine line;
         return tensor_of(dropout(as_tensor(x, "dropout"), p, stream));
       },
-      arg("x"), arg("p"), arg("stream"),
+      tensor_arg("x"), arg("p"), arg("stream"),
       "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
 }
 

@@ -49,7 +49,8 @@ Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
 /// An axis of a value of `ndim` dimensions, counted from the front.
 std::int64_t normal_axis(const char* what, std::int64_t axis, int ndim) {
   if (axis < -ndim || axis >= ndim)
-    fail(Fault::Value, fmt::format("{}: axis {} of a value of {} dimensions", what, axis, ndim));
+    fail(Fault::Value,
+         fmt::format("{}: there is no axis {} in a value of {} dimensions", what, axis, ndim));
   return axis < 0 ? axis + ndim : axis;
 }
 
@@ -62,7 +63,8 @@ std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int nd
   for (std::int64_t a : axes.list) out.push_back(normal_axis(what, a, ndim));
   std::sort(out.begin(), out.end());
   if (std::adjacent_find(out.begin(), out.end()) != out.end())
-    fail(Fault::Value, fmt::format("{}: an axis is given twice", what));
+    fail(Fault::Value, fmt::format("{}: an axis is given twice", what),
+         "negative axes count from the end: -1 is the last one");
   return out;
 }
 
@@ -276,7 +278,8 @@ Expr mean(const Arg& x, const Axes& axes, bool keepdims, std::optional<DType> dt
   require_expr("mean", x.expr);
   DType out = dtype.value_or(is_float(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
   if (!is_float(out))
-    fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)));
+    fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)),
+         "cast the mean");
   // A sum of 16-bit floats overflows where their mean does not.
   DType work = size_of(out) == 2 ? DType::F32 : out;
   Expr total = reduce_sum(ops::sum, ReduceOp::Sum, x.expr, axes, keepdims, work, acc);
@@ -341,7 +344,7 @@ Sizes::Sizes(const Expr& v) : vector(v) {
   } else if (v.ndim() != 1 || v.type().shape[0] < 0 || !is_discrete(v.dtype())) {
     fail(Fault::Type,
          fmt::format("sizes: {} is no integer vector of known length", snug::describe(v.type())),
-         "pass a list of sizes");
+         "pass a list of sizes, or give the number of dimensions: x.reshape(sizes, ndim=2)");
   }
 }
 
@@ -375,7 +378,8 @@ Expr make_vector(const std::vector<Expr>& elements) {
     require_expr("make_vector", e);
     if (e.ndim() != 0 || !is_discrete(e.dtype()))
       fail(Fault::Type,
-           fmt::format("make_vector: a size is a 0-d integer, not {}", snug::describe(e.type())));
+           fmt::format("sizes: a size is a 0-d integer, not {}", snug::describe(e.type())),
+           "cast it to int64");
     if (const Array* a = constant_value(e)) values.push_back(a->at_int(0));
   }
   if (values.size() == elements.size())
@@ -395,7 +399,8 @@ Expr flatten(const Arg& x, int ndim) {
   Scope scope(x);
   require_expr("flatten", x.expr);
   if (ndim < 1 || ndim > std::max(1, x.expr.ndim()))
-    fail(Fault::Value, fmt::format("flatten: {} dimensions of a value of {}", ndim, x.expr.ndim()));
+    fail(Fault::Value, fmt::format("flatten: a value of {} dimensions does not flatten to {}",
+                                   x.expr.ndim(), ndim));
   if (x.expr.ndim() == ndim) return x.expr;
   std::vector<Expr> sizes;
   for (int i = 0; i + 1 < ndim; ++i) sizes.push_back(shape_i(x, i));
@@ -518,7 +523,8 @@ Expr specify_shape(const Arg& x, const std::vector<std::int64_t>& sizes) {
                                    : shape_i(x, static_cast<std::int64_t>(i)));
   }
   return apply(ops::broadcast_to, {x.expr, make_vector(wanted)},
-               {{"broadcast", std::int64_t{x.expr.type().broadcast}}});
+               {{"broadcast", std::int64_t{x.expr.type().broadcast}},
+                {"for", std::string("specify_shape")}});
 }
 
 Expr concatenate(const std::vector<Expr>& xs, std::int64_t axis, Here where) {

@@ -24,6 +24,11 @@ void require_float(const Infer& f, std::size_t i);
 void require_discrete(const Infer& f, std::size_t i);
 void require_same_dtype(const Infer& f, std::size_t i, std::size_t j);
 
+/// The value that is put into a part of a tensor has the shape of the part.
+void require_part(Infer& f, const SizeDims& part, const SizeDims& value, bool set);
+/// A size that comes from a value is not negative; `name` is what users call it.
+void require_nonnegative(Infer& f, SizeId size, const std::string& name);
+
 /// A shape from an integer vector of known length (input i). `broadcast` is attr "broadcast" if
 /// there is one, else the axes known to be 1.
 Type type_from_shape(Infer& f, std::size_t i, DType dtype);
