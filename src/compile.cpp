@@ -66,7 +66,9 @@ void generate_code(Lowered& lowered) {
 }
 
 std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
-  return fmt::format("needs {} bytes, the budget is {} bytes", needed, budget);
+  auto mib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return fmt::format("needs {:.1f} MiB ({} bytes), the budget is {:.1f} MiB ({} bytes)",
+                     mib(needed), needed, mib(budget), budget);
 }
 
 }  // namespace
@@ -121,7 +123,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
   auto fitted = fit(l.program, tasks.sizes, room, smallest);
   if (!fitted)
     throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
-                "use a smaller batch or a larger budget");
+                "use a smaller batch, or a larger budget: function(..., memory=)");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);

@@ -260,7 +260,14 @@ class Orderer {
     auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) -
                                         t.writes.begin());
     auto r = static_cast<std::uint32_t>(read - t.reads.begin());
-    return std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
+    return read_once(t, r) &&
+           std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
+  }
+
+  /// Whether no other operand is a view of the same storage, as in set_subtensor(x[1:], x[:-1]):
+  /// it would be read after it is written.
+  static bool read_once(const Task& t, std::uint32_t r) {
+    return std::count(t.reads.begin(), t.reads.end(), t.reads[r]) == 1;
   }
 
   /// Kahn's algorithm; `cost(task, taken)` picks among ready tasks, program order breaks ties.
@@ -305,6 +312,7 @@ class Orderer {
         const Buffer& from = s.buffers[step.reads[r]];
         if (to.where != Where::Arena || from.where != Where::Arena || to.in_place_of >= 0) continue;
         if (from.last != at || taken[step.reads[r]] || to.bytes > from.bytes) continue;
+        if (!read_once(t, r)) continue;
         to.in_place_of = static_cast<std::int32_t>(step.reads[r]);
         taken[step.reads[r]] = true;
       }
