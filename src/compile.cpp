@@ -94,14 +94,13 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   return out;
 }
 
-std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
-                                        std::vector<bool> same_shape, std::uint64_t fixed_bytes,
-                                        const CompileOptions& options,
+std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,
+                                        std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier) {
-  PreparedTasks tasks = prepare_tasks(l, bounds, same_shape);
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind);
   tasks.sizes.sizes = bounds.high;
   for (const auto& planned : earlier) {
-    if (planned->same_shape != same_shape) continue;
+    if (planned->kind != kind) continue;
     bool fits = true;
     for (const Buffer& b : planned->schedule.buffers)
       if (!b.workspace) fits &= bytes_of(l.program, bounds.high, b.value) <= b.bytes;
@@ -128,7 +127,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);
   planned->recomputed = std::move(fitted->recomputed);
-  planned->same_shape = std::move(same_shape);
+  planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
 }
 

@@ -83,7 +83,10 @@ class Orderer {
     for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
       const GraphInput& in = p_.graph.inputs()[i];
       std::uint32_t b = buffer(in.value, 0);
-      out.buffers[b].where = in.shared || in.state ? Where::Shared : Where::Argument;
+      bool copied = i < s_.kind.copied.size() && s_.kind.copied[i];
+      out.buffers[b].where = in.shared || in.state ? Where::Shared
+                             : copied              ? Where::Arena
+                                                   : Where::Argument;
       out.buffers[b].index = i;
       current[in.value] = b;
     }
@@ -232,7 +235,7 @@ class Orderer {
     std::vector<std::uint32_t> writers;
     for (std::size_t i = 0; i < p_.graph.updates().size(); ++i) {
       const Update& u = p_.graph.updates()[i];
-      if (!s_.same_shape[i]) {
+      if (!s_.kind.same_shape[i]) {
         commits_[i] = Commit::Fresh;
         destination_[u.value] = {Where::Fresh, u.input};
         continue;
@@ -366,10 +369,9 @@ std::string find_fault(const Program& p, const Schedule& s) {
   std::vector<bool> written(s.buffers.size(), false);
   std::vector<bool> task_ran(p.tasks.size(), false);
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
-    Where w = s.buffers[b].where;
     bool leaf = s.buffers[b].value.node < p.graph.nodes().size() && !s.buffers[b].workspace &&
                 has(*p.graph.node(s.buffers[b].value).op, kLeaf);
-    if (leaf && w != Where::Arena) written[b] = true;
+    if (leaf) written[b] = true;
   }
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];
