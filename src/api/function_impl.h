@@ -61,7 +61,13 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     bool written;
   };
 
+  struct Lock {
+    SharedVariable* variable;
+    bool written;
+  };
+
   CallContext& lease();
+  void collect_locks();
   void lock(CallContext& context);
   void unlock(CallContext& context) noexcept;
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
@@ -88,6 +94,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for
   std::string stage_text_;
   std::vector<Shared> shared_;
+  /// What a call locks, by id, so that no two calls wait for each other: shared_ and the variables
+  /// of the first stage, whose own list is empty. Both stages see the same values.
+  std::vector<Lock> locks_;
   std::size_t argument_count_ = 0;
 
   std::mutex compile_mutex_;
