@@ -593,6 +593,22 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g,
   return symbols;
 }
 
+void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visit) {
+  std::unique_lock compiling(compile_mutex_, std::try_to_lock);
+  std::unique_lock calling(context_mutex_, std::try_to_lock);
+  if (!compiling || !calling) return;
+  std::unordered_set<const Lowered*> programs{lowered_.get()};
+  for (const auto& c : contexts_) programs.insert(c->lowered.get());
+  auto visit_graph = [&](const Graph& graph) {
+    for (const GraphInput& in : graph.inputs())
+      if (in.shared) visit(*in.shared);
+  };
+  visit_graph(graph_);
+  for (const Lowered* l : programs)
+    if (l) visit_graph(l->program.graph);
+  if (stage_) stage_->visit_shared(visit);
+}
+
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
   if (shapes.size() != input_types.size())
     fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",

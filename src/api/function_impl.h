@@ -1,5 +1,6 @@
 #pragma once
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   CallContext* prepare(std::span<const ArgView> arguments);
   void run(CallContext& context, std::span<std::byte* const> outputs);
   void release(CallContext& context) noexcept;
+
+  /// As Function::visit_shared.
+  void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
   MemoryReport memory(std::span<const Dims> shapes);
   std::string explain();
