@@ -35,13 +35,27 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
   verify(out->program);
   for (Task& t : out->program.tasks) {
     if (t.kind != Task::Kind::Loop) continue;
-    auto inner = lower_placed(*out->program.graph.node(t.index).inner, options);
+    const Node& loop = out->program.graph.node(t.index);
+    auto inner = lower_placed(
+        states_as_updates(*loop.inner, static_cast<std::uint32_t>(1 + loop.attrs.integer("n_seq")),
+                          static_cast<std::uint32_t>(loop.attrs.integer("n_state"))),
+        options);
     for (const Task& x : inner->program.tasks) t.may_fail |= x.may_fail;
     t.may_fail |= !inner->early_requirements.empty();
     out->inner[t.index] = std::move(inner);
   }
   finish_lowered(*out);
   return out;
+}
+
+/// The tasks of a program, those of loop bodies below it, and all kernels.
+void describe_tasks(const Lowered& lowered, const std::string& title, CompileTrace& trace) {
+  trace.tasks += title + print(lowered.program);
+  for (const Kernel& k : lowered.program.kernels) trace.kernels.push_back(print(k.spec));
+  for (const Task& t : lowered.program.tasks)
+    if (t.kind == Task::Kind::Loop)
+      describe_tasks(*lowered.inner.at(t.index), fmt::format("body of the loop %{}:\n", t.index),
+                     trace);
 }
 
 void generate_code(Lowered& lowered) {
@@ -62,14 +76,16 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   Stopwatch watch;
   trace.captured = print(captured);
   Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
+  if (options.micro_batches > 1)
+    rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);
   trace.rewrite_seconds = watch.lap();
   Graph placed = place(rewritten, {host_device()}, trace.place);
   trace.placed = print(placed);
   trace.place_seconds = watch.lap();
   std::unique_ptr<Lowered> out = lower_placed(placed, options);
-  trace.tasks = print(out->program);
+  trace.tasks.clear();
   trace.kernels.clear();
-  for (const Kernel& k : out->program.kernels) trace.kernels.push_back(print(k.spec));
+  describe_tasks(*out, "", trace);
   trace.fuse_seconds = watch.lap();
   generate_code(*out);
   trace.code_seconds = watch.lap();

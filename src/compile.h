@@ -5,6 +5,7 @@
 
 #include "exec/executable.h"
 #include "place/place.h"
+#include "rewrite/micro_batches.h"
 #include "rewrite/rewrite.h"
 
 namespace snug {
@@ -13,6 +14,7 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes = {};
   bool strict_math = false;
   int threads = 1;
+  std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
 };
 
@@ -20,6 +22,7 @@ struct CompileOptions {
 struct CompileTrace {
   std::string captured;  // the graph before rewriting
   RewriteTrace rewrite;
+  MicroBatchTrace micro_batches;
   PlaceTrace place;
   std::string placed, tasks;
   std::vector<std::string> kernels;

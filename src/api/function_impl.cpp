@@ -145,8 +145,10 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   options_.updates.clear();
   options_.givens.clear();
   options_.shapes.clear();
-  if (options.micro_batches > 1)
-    fail(Fault::Unsupported, "function: micro_batches is not supported", "use a smaller batch");
+  if (options.micro_batches < 0)
+    fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
+         "it is the number of slices that a batch runs in");
+  compile_.micro_batches = options.micro_batches;
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
   compile_.threads = options.threads > 0 ? options.threads : available_threads();
@@ -612,6 +614,11 @@ std::string FunctionImpl::explain() {
       fmt::format("function {}\n\n== graph as captured ==\n{}", name, trace_.captured);
   text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
                       trace_.rewrite.describe());
+  if (const MicroBatchTrace& m = trace_.micro_batches; m.inside)
+    text += fmt::format(
+        "\n== micro-batches ==\nthe {} rows of the batch run in {} slices: {} ops inside the loop, "
+        "{} values joined over the slices\n",
+        m.batch, compile_.micro_batches, m.inside, m.accumulated);
   text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds, trace_.placed);
   for (const std::string& reason : trace_.place.reasons)
     text += fmt::format("placement: {}\n", reason);

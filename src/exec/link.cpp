@@ -19,12 +19,11 @@ ArgDesc describe_arg(const Type& type, const Layout& layout, std::span<const std
   return d;
 }
 
-bool depends_on_runtime(const SizeTable& table, const Type& type, const Layout& layout) {
-  for (SizeId d : type.dims)
-    if (table.is_runtime(d)) return true;
-  for (SizeId s : layout.strides)
-    if (table.is_runtime(s)) return true;
-  return table.is_runtime(layout.offset);
+/// Some size is known only while running, or (in a loop) differs between iterations.
+bool varies(const SizeBounds& bounds, const Type& type, const Layout& layout) {
+  auto open = [&](SizeId id) { return bounds.low[id] != bounds.high[id]; };
+  return std::any_of(type.dims.begin(), type.dims.end(), open) ||
+         std::any_of(layout.strides.begin(), layout.strides.end(), open);
 }
 
 /// Whether every run-time symbol that a requirement depends on is known.
@@ -48,34 +47,30 @@ bool all_decided(const SizeTable& table, const Infer::Requirement& r,
 }
 
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
-std::size_t data_inputs(const Node& n) {
-  return n.op->size_inputs_from < 0 ? n.inputs.size()
-                                    : static_cast<std::size_t>(n.op->size_inputs_from);
-}
-
-CallSite call_site(const Lowered& l, const Task& t, std::span<const std::int64_t> sizes) {
+CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
+  std::span<const std::int64_t> sizes = bounds.high;
   const Program& p = l.program;
   const Node& n = p.graph.node(t.index);
   CallSite site;
   site.node = &n;
   site.threads = l.threads;
-  const SizeTable& table = p.graph.sizes();
   for (std::size_t i = first_input(t); i < data_inputs(n); ++i) {
     const Layout& layout = p.places.at(n.inputs[i]).layout;
     site.in.push_back(describe_arg(p.graph.type(n.inputs[i]), layout, sizes));
-    site.runtime_sizes |= depends_on_runtime(table, p.graph.type(n.inputs[i]), layout);
+    site.runtime_sizes |= varies(bounds, p.graph.type(n.inputs[i]), layout);
   }
   for (std::uint32_t k = 0; k < n.types.size(); ++k) {
     const Layout& layout = p.places.at({t.index, k}).layout;
     site.out.push_back(describe_arg(n.types[k], layout, sizes));
-    site.runtime_sizes |= depends_on_runtime(table, n.types[k], layout);
+    site.runtime_sizes |= varies(bounds, n.types[k], layout);
   }
   auto add_sizes = [&](Value v) {
     std::vector<std::int64_t> values;
     for (SizeId e : p.graph.elements(v)) values.push_back(sizes[e]);
     site.size_values.push_back(std::move(values));
   };
-  if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
+  if (t.kind == Task::Kind::Loop)  // sizes of the body may be made of any of its operands
+    for (Value v : n.inputs) add_sizes(v);
   for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
   return site;
 }
@@ -90,7 +85,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds,
     std::unique_ptr<PreparedCall> call;
     if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
       const Node& n = l.program.graph.node(t.index);
-      CallSite site = call_site(l, t, bounds.high);
+      CallSite site = call_site(l, t, bounds);
       try {
         call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
                                           : find_library(l.program.library, n)->prepare(site);
@@ -164,7 +159,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
         b.widths.push_back(size_of(type.dtype));
         b.descs.push_back(describe_arg(type, place.layout, sizes));
         b.layouts.emplace_back(&type, &place.layout);
-        b.runtime_sizes |= depends_on_runtime(table, type, place.layout);
+        b.runtime_sizes |= varies(exe->bounds, type, place.layout);
       };
       for (std::size_t i = first_input(t); i < data_inputs(n); ++i) add(n.inputs[i], false);
       b.input_count = static_cast<std::uint32_t>(b.buffers.size());

@@ -55,7 +55,7 @@ void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
 }
 
 void run_library(const BoundStep& b, const PreparedCall& call, const RunState& state,
-                 std::int64_t* extents) {
+                 std::int64_t* extents, bool interruptible) {
   const ArgDesc* descs = b.descs.data();
   if (b.runtime_sizes) {
     for (std::size_t i = 0; i < b.layouts.size(); ++i) {
@@ -89,10 +89,16 @@ void run_library(const BoundStep& b, const PreparedCall& call, const RunState& s
   args.size_values = size_inputs;
   args.extents = extents;
   args.in_place = b.in_place;
+  args.interruptible = interruptible;
   call.run(args);
 }
 
 }  // namespace
+
+void stop_if_interrupted() {
+  if (interrupt_requested.load(std::memory_order_relaxed) && interrupt_requested.exchange(false))
+    throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
+}
 
 void request_interrupt() { interrupt_requested = true; }
 void clear_interrupt() { interrupt_requested = false; }
@@ -104,10 +110,8 @@ void run_steps(const Executable& exe, RunState& state) {
   std::vector<BoundStep>::const_iterator step = exe.steps.begin();
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
     const BoundStep& b = *step;
-    if (state.interruptible && at < s.commit &&
-        interrupt_requested.load(std::memory_order_relaxed) && interrupt_requested.exchange(false))
-      throw Error(Fault::Interrupted,
-                  "the call was interrupted; shared variables are as they were");
+    bool interruptible = state.interruptible && at < s.commit;
+    if (interruptible) stop_if_interrupted();
     if (state.observer) state.observer->before(state, at);
     if (!b.task) {
       std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
@@ -124,7 +128,7 @@ void run_steps(const Executable& exe, RunState& state) {
           const PreparedCall* call = b.call.get();
           for (std::uint32_t k = at; !call && k-- > 0;)
             if (exe.steps[k].task == b.task) call = exe.steps[k].call.get();
-          run_library(b, *call, state, extents);
+          run_library(b, *call, state, extents, interruptible);
         }
       }
     } catch (const Error& e) {

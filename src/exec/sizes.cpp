@@ -103,6 +103,33 @@ void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
   for (std::uint32_t i : which) check(g.requirements()[i], values);
 }
 
+namespace {
+
+/// The inputs of a loop body whose values decide its plan.
+std::set<std::uint32_t> operands_in_sizes(const Lowered& body) {
+  const SizeTable& table = body.program.graph.sizes();
+  std::set<std::uint32_t> inputs;
+  std::set<SizeId> seen;
+  std::vector<SizeId> stack(body.key);
+  while (!stack.empty()) {
+    SizeId id = stack.back();
+    stack.pop_back();
+    const SizeNode& n = table.node(id);
+    if (n.op == SizeOp::Const || !seen.insert(id).second) continue;
+    if (n.op == SizeOp::Symbol) {
+      const Symbol& s = table.symbol_of(id);
+      if (s.kind == Symbol::Kind::Element && s.input > 0) inputs.insert(s.input);
+      continue;
+    }
+    stack.push_back(n.a);
+    stack.push_back(n.b);
+    if (n.op == SizeOp::Select) stack.push_back(n.c);
+  }
+  return inputs;
+}
+
+}  // namespace
+
 void finish_lowered(Lowered& l) {
   const Program& p = l.program;
   const SizeTable& table = p.graph.sizes();
@@ -118,17 +145,17 @@ void finish_lowered(Lowered& l) {
     for (Value v : t.writes) add_type(v);
     if (t.kind != Task::Kind::Library && t.kind != Task::Kind::Loop) continue;
     const Node& n = p.graph.node(t.index);
-    std::size_t data = n.op->size_inputs_from < 0
-                           ? n.inputs.size()
-                           : static_cast<std::size_t>(n.op->size_inputs_from);
-    for (std::size_t i = 0; i < data; ++i) {
+    for (std::size_t i = 0; i < data_inputs(n); ++i) {
       auto it = p.places.find(n.inputs[i]);
       if (it == p.places.end()) continue;
       add_type(n.inputs[i]);
       for (SizeId s : it->second.layout.strides) add(s);
     }
-    if (t.kind == Task::Kind::Loop)
+    if (t.kind == Task::Kind::Loop) {
       for (SizeId e : p.graph.elements(n.inputs[0])) add(e);
+      for (std::uint32_t i : operands_in_sizes(*l.inner.at(t.index)))
+        for (SizeId e : p.graph.elements(n.inputs[i])) add(e);
+    }
   }
   // Run-time sizes enter by what bounds them.
   std::set<SizeId> wanted;

@@ -157,6 +157,34 @@ struct Samples {
   const char* numpy = nullptr;  // NumPy expression over a, b, c; null: tested by hand
 };
 
+/// How an op works on a slice of a batch. A value has the rows of the batch on one axis, or it is
+/// whole: the same for every row.
+constexpr int kWhole = -1;
+struct BatchArgs {
+  const Attrs& attrs;
+  std::span<const Type* const> in;
+  const Type& out;
+  std::span<const int> axis;                          // per input: of its rows, or kWhole
+  std::span<const bool> row_numbers;                  // per input: row r holds r
+  std::span<const std::span<const SizeId>> elements;  // per input
+  const SizeTable& sizes;
+  SizeId rows;  // the size of the batch
+};
+struct BatchRule {
+  enum class Kind : std::uint8_t {
+    No,      // a row of the result needs other rows, too
+    Rows,    // row r of the result needs row r of the inputs
+    Summed,  // the results of the slices are added up
+    Joined,  // runs once, on the rows of all slices
+  };
+  Kind kind = Kind::No;
+  int axis = kWhole;     // of the result's rows
+  std::vector<int> cut;  // per data input: the axis it is cut on, or kWhole
+  int local = -1;        // this input holds row numbers and counts from the first row of the slice
+  int counter = -1;      // this input is the number of the result's first element
+  bool row_numbers = false;  // row r of the result holds r
+};
+
 /// One row is everything the system knows about an op.
 struct OpDef {
   std::string_view name, doc;
@@ -173,6 +201,7 @@ struct OpDef {
   /// input 0 that none runs along have size 1.
   int (*source_axis)(const AxisArgs&, std::size_t axis) = nullptr;
   void (*reference)(const ReferenceArgs&) = nullptr;  // all but elementwise and reductions
+  BatchRule (*batch)(const BatchArgs&) = nullptr;     // all but elementwise and reductions
   Samples samples = {};
 };
 inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }

@@ -71,6 +71,7 @@ Builder::Builder(const Graph& from, std::vector<std::vector<Value>>& map)
     OriginOverride origin(node.origin);
     auto e = from.elements(in.value);
     map[in.value.node] = {input(node.types[0], in.name, in.shared, {e.begin(), e.end()})};
+    graph_.inputs_.back().state = in.state;
   }
 }
 
@@ -95,8 +96,9 @@ namespace {
 /// knows the axes, so only sizes that come from operands as a whole are translated here and the
 /// others stay unknown until the rule replaces them.
 std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
-                                 const std::vector<const Type*>& operands, std::int64_t n_seq,
-                                 std::int64_t block, SizeId block_size) {
+                                 const std::vector<const Type*>& operands,
+                                 const std::vector<std::vector<SizeId>>& elements,
+                                 std::int64_t n_seq, bool blocks, SizeId block_size) {
   std::vector<SizeId> memo(inner.sizes().nodes().size(), SizeTable::kNoSize);
   auto map_symbol = [&](const Symbol& s, SizeId) -> SizeId {
     if (s.kind == Symbol::Kind::Dim && s.input >= 1) {
@@ -104,9 +106,12 @@ std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
       const Type& outer = *operands[s.input];
       bool sequence = s.input <= static_cast<std::uint32_t>(n_seq);
       if (!sequence) return outer.dims[s.index];
-      if (block == 0) return outer.dims[s.index + 1];
+      if (!blocks) return outer.dims[s.index + 1];
       return s.index == 0 ? block_size : outer.dims[s.index];
     }
+    if (s.kind == Symbol::Kind::Element && s.input > static_cast<std::uint32_t>(n_seq) &&
+        s.index < elements[s.input].size())
+      return elements[s.input][s.index];
     Symbol runtime;
     runtime.kind = Symbol::Kind::Runtime;
     runtime.high = s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize
@@ -173,9 +178,10 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
               infer.known_runtime.end())
         infer.known_runtime.push_back(d);
   if (from.inner) {
-    std::int64_t block = from.attrs.integer("block");
-    infer.inner_results = import_results(sizes, *from.inner, infer.inputs,
-                                         from.attrs.integer("n_seq"), block, sizes.constant(block));
+    bool blocks = from.attrs.flag("blocks");
+    SizeId rows = blocks ? sizes.ceil_div(input_types[1].dims[0], infer.size_element(0)) : 0;
+    infer.inner_results = import_results(sizes, *from.inner, infer.inputs, input_elements,
+                                         from.attrs.integer("n_seq"), blocks, rows);
   }
   run_infer(infer);
 
@@ -235,6 +241,19 @@ Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inpu
       graph_.elements_[{fresh, k}] = std::vector<SizeId>(e.begin(), e.end());
   graph_.nodes_.push_back(std::move(node));
   return {fresh, 0};
+}
+
+void Builder::keep_all(const Graph& from, std::uint32_t id, std::vector<std::vector<Value>>& map,
+                       std::shared_ptr<const Graph> inner) {
+  const Node& node = from.node(id);
+  std::vector<Value> inputs;
+  for (Value v : node.inputs) inputs.push_back(map[v.node][v.output]);
+  Value v = keep(from, id, std::move(inputs), std::move(inner));
+  map[id].clear();
+  for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
+  for (const Graph::RuntimeSource& s : from.runtime_sources())
+    if (s.value.node == id)
+      add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
 }
 
 void Builder::add_runtime_source(const Graph::RuntimeSource& source) {
@@ -314,6 +333,24 @@ Graph Builder::finish(std::vector<Value> outputs, std::vector<Update> updates) &
       out.runtime_sources_.push_back(s);
     }
   return out;
+}
+
+Graph states_as_updates(const Graph& body, std::uint32_t first, std::uint32_t count) {
+  std::vector<std::vector<Value>> map;
+  Builder b(body, map);
+  for (std::uint32_t k = 0; k < count; ++k) b.set_state(first + k);
+  for (auto id = static_cast<std::uint32_t>(body.inputs().size()); id < body.nodes().size(); ++id)
+    b.keep_all(body, id, map);
+  std::vector<Value> outputs;
+  std::vector<Update> updates;
+  for (std::uint32_t k = 0; k < body.outputs().size(); ++k) {
+    Value v = body.outputs()[k];
+    if (k >= count)
+      outputs.push_back(map[v.node][v.output]);
+    else if (v != body.inputs()[first + k].value)  // a state that stays needs no update
+      updates.push_back({first + k, map[v.node][v.output]});
+  }
+  return std::move(b).finish(std::move(outputs), std::move(updates));
 }
 
 namespace {
@@ -410,7 +447,8 @@ void verify(const Graph& g, std::string_view where) {
       internal_error(where, "an output does not exist");
   for (const Update& u : g.updates()) {
     if (!valid(u.value, static_cast<std::uint32_t>(g.nodes().size())) ||
-        u.input >= g.inputs().size() || !g.inputs()[u.input].shared)
+        u.input >= g.inputs().size() ||
+        !(g.inputs()[u.input].shared || g.inputs()[u.input].state))
       internal_error(where, "an update of nothing");
     const Type& a = g.type(g.inputs()[u.input].value);
     const Type& b = g.type(u.value);

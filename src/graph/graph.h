@@ -34,11 +34,15 @@ struct Node {
   OriginId origin = 0;
 };
 
+/// Inputs from this number on only decide sizes and offsets.
+inline std::size_t data_inputs(const Node& n) { return data_inputs(*n.op, n.inputs.size()); }
+
 /// An input of a graph: an argument of the function or a shared variable.
 struct GraphInput {
   Value value;
   std::string name;
   Ref<SharedVariable> shared;  // null: an argument
+  bool state = false;          // of a loop: has storage of its own, which an update renews
 };
 /// After a call, shared variable `inputs()[input]` has the value `value`.
 struct Update {
@@ -114,7 +118,13 @@ class Builder {
   Value keep(std::uint32_t id, std::vector<Value> inputs) {  // a node of this builder
     return keep(graph_, id, std::move(inputs));
   }
+  /// Input `input` is the state of a loop.
+  void set_state(std::uint32_t input) { graph_.inputs_[input].state = true; }
   void set_device(std::uint32_t node, DeviceId device) { graph_.nodes_[node].device = device; }
+  /// As `keep` for all its outputs, with inputs as `map` has them, which gets the new values.
+  /// Brings the run-time sizes that the node decides along.
+  void keep_all(const Graph& from, std::uint32_t id, std::vector<std::vector<Value>>& map,
+                std::shared_ptr<const Graph> inner = nullptr);
   /// The symbol behind `source` is decided by that value; once per symbol.
   void add_runtime_source(const Graph::RuntimeSource& source);
 
@@ -149,6 +159,10 @@ class Builder {
   std::vector<std::size_t> hashes_;  // by node id
   std::size_t remembered_ = 0;
 };
+
+/// The body of a loop with its states, `count` inputs from `first` on, as storage: the results that
+/// follow from them are updates.
+Graph states_as_updates(const Graph& body, std::uint32_t first, std::uint32_t count);
 
 /// Checks ids, order, types (by inferring again) and the table of inputs. An internal error names
 /// `where`, the node and its neighbourhood.

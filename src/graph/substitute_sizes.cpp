@@ -2,7 +2,8 @@
 
 namespace snug {
 
-Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>& same) {
+Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>& same,
+                       std::span<const Infer::Requirement> more) {
   if (same.empty()) return g;
   Builder b;
   SizeTable& sizes = b.sizes();
@@ -48,7 +49,9 @@ Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>&
     return it != runtime.end() ? it->second : map_raw(s, id);
   };
   std::vector<Infer::Requirement> requirements;
-  for (Infer::Requirement r : g.requirements()) {
+  std::vector<Infer::Requirement> all(g.requirements().begin(), g.requirements().end());
+  all.insert(all.end(), more.begin(), more.end());
+  for (Infer::Requirement& r : all) {
     r.a = sizes.import(g.sizes(), r.a, raw, map_requirement);
     r.b = sizes.import(g.sizes(), r.b, raw, map_requirement);
     for (SizeDims& dims : r.shapes)

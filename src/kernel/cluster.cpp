@@ -35,7 +35,7 @@ std::uint32_t Cluster::required_axes(const SizeTable& sizes) const {
 std::span<const Value> Units::data_of(const Graph& g, std::uint32_t id) const {
   if (kind[id] == NodeKind::Sizes) return {};
   const Node& n = g.node(id);
-  std::span<const Value> inputs(n.inputs.data(), data_inputs(*n.op, n.inputs.size()));
+  std::span<const Value> inputs(n.inputs.data(), data_inputs(n));
   return kind[id] == NodeKind::Loop ? inputs.subspan(1) : inputs;
 }
 

@@ -65,6 +65,18 @@ class Fuser {
     return false;
   }
 
+  /// The states of a loop may take over the storage of what they start from.
+  static void add_states_in_place(const Program& p, const Node& n, Task& t) {
+    auto first = static_cast<std::uint32_t>(n.attrs.integer("n_seq"));
+    auto count = static_cast<std::uint32_t>(n.attrs.integer("n_state"));
+    for (std::uint32_t k = 0; k < count; ++k) {
+      Value initial = t.reads[first + k];
+      bool whole = p.places.at(n.inputs[1 + first + k]).root == n.inputs[1 + first + k];
+      if (whole && std::count(t.reads.begin(), t.reads.end(), initial) == 1)
+        t.in_place.push_back({k, first + k});
+    }
+  }
+
   void emit_task(Program& p, std::uint32_t id) {
     const Node& n = g_.node(id);
     NodeKind kind = units_.kind[id];
@@ -82,6 +94,7 @@ class Fuser {
     for (std::uint32_t k = 0; k < n.types.size(); ++k) t.writes.push_back({id, k});
     if (has(*n.op, kInPlace) && p.places.at(n.inputs[0]).root == n.inputs[0])
       t.in_place.push_back({0, 0});
+    if (t.kind == Task::Kind::Loop) add_states_in_place(p, n, t);
     p.tasks.push_back(std::move(t));
   }
 

@@ -65,7 +65,7 @@ class Inserter {
     for (Value v : n.inputs) inputs.push_back(map_[v.node][v.output]);
     OriginOverride origin(n.origin);
     if (const LibraryEntry* entry = find_library(library_, n)) {
-      for (std::size_t i = 0; i < data_inputs(*n.op, inputs.size()); ++i)
+      for (std::size_t i = 0; i < data_inputs(n); ++i)
         if (!accepts(*entry, inputs[i])) inputs[i] = copy(inputs[i]);
     } else if (n.inner) {
       for (std::size_t i = 1; i < inputs.size(); ++i)

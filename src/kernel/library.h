@@ -23,7 +23,8 @@ struct ArgDesc {
 struct CallSite {
   const Node* node = nullptr;
   std::vector<ArgDesc> in, out;                        // outputs are contiguous
-  std::vector<std::vector<std::int64_t>> size_values;  // per size input, its elements
+  /// Per size input (loop: per input) its elements; empty: not known before running.
+  std::vector<std::vector<std::int64_t>> size_values;
   /// Some sizes are upper bounds; the actual ones come with each run.
   bool runtime_sizes = false;
   int threads = 1;
@@ -40,6 +41,7 @@ struct RunArgs {
   std::int64_t* extents = nullptr;
   /// Output 0 is the storage of input 0 (ops with kInPlace): no copy first.
   bool in_place = false;
+  bool interruptible = false;  // shared variables are still as they were: a request to stop holds
 };
 
 /// A call made ready for given sizes: immutable, may run on several threads at once. `run` throws

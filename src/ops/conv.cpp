@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 /// attrs: pad (top, bottom, left, right), stride and dilation (rows, columns), flip, groups.
@@ -174,6 +175,7 @@ const OpDef conv2d = {
     .infer = conv2d_rule,
     .grad = conv_grad<kOutput>,
     .reference = conv_reference<kOutput>,
+    .batch = batch_images,
 };
 
 const OpDef conv2d_grad_input = {
@@ -184,6 +186,7 @@ const OpDef conv2d_grad_input = {
     .infer = [](Infer& f) { grad_rule(f, true); },
     .grad = conv_grad<kImages>,
     .reference = conv_reference<kImages>,
+    .batch = batch_images_second,
 };
 
 const OpDef conv2d_grad_weight = {
@@ -194,6 +197,7 @@ const OpDef conv2d_grad_weight = {
     .infer = [](Infer& f) { grad_rule(f, false); },
     .grad = conv_grad<kFilters>,
     .reference = conv_reference<kFilters>,
+    .batch = batch_filters,
 };
 
 }  // namespace snug::ops

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -110,6 +111,7 @@ const OpDef arange = {
             store(r.y[0], k, {static_cast<double>(v), v});
           }
         },
+    .batch = batch_arange,
 };
 
 const OpDef random_uniform = {
@@ -122,6 +124,7 @@ const OpDef random_uniform = {
     .no_grad = kInteger,
     .scalar = uniform_body,
     .reference = random_reference<false>,
+    .batch = batch_random,
 };
 
 const OpDef random_normal = {
@@ -134,6 +137,7 @@ const OpDef random_normal = {
     .no_grad = kInteger,
     .scalar = normal_body,
     .reference = random_reference<true>,
+    .batch = batch_random,
 };
 
 const OpDef eye = {

@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -88,6 +89,7 @@ const OpDef check_index = {
             r.y[0].i[k] = i < 0 ? i + n : i;
           }
         },
+    .batch = batch_check_index,
 };
 
 const OpDef gather = {
@@ -106,6 +108,7 @@ const OpDef gather = {
           visit_picked(r, 1,
                        [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
+    .batch = batch_gather,
 };
 
 const OpDef scatter_add = {
@@ -121,6 +124,7 @@ const OpDef scatter_add = {
       return out;
     },
     .reference = put_reference<true>,
+    .batch = batch_scatter,
 };
 
 const OpDef scatter_set = {
@@ -138,6 +142,7 @@ const OpDef scatter_set = {
       return out;
     },
     .reference = put_reference<false>,
+    .batch = batch_scatter,
 };
 
 const OpDef nonzero = {

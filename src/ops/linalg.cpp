@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -194,6 +195,7 @@ const OpDef dot = {
           multiply(*r.x[0], *r.x[1], r.y[0], 0, 0, 0, r.x[0]->shape[0], r.x[0]->shape[1],
                    r.x[1]->shape[1]);
         },
+    .batch = batch_dot,
 };
 
 const OpDef batched_dot = {
@@ -220,6 +222,7 @@ const OpDef batched_dot = {
             multiply(*r.x[0], *r.x[1], r.y[0], i * a[1] * a[2], i * b[1] * b[2], i * a[1] * b[2],
                      a[1], a[2], b[2]);
         },
+    .batch = batch_batched_dot,
 };
 
 const OpDef cholesky = {
@@ -256,6 +259,7 @@ const OpDef solve = {
         },
     .grad = solve_grad,
     .reference = solve_reference,
+    .batch = batch_solve,
 };
 
 }  // namespace snug::ops

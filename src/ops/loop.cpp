@@ -6,15 +6,17 @@
 namespace snug::ops {
 namespace {
 
-/// The parts of a loop's operands: count, sequences, states, captures.
+/// The parts of a loop's operands: count, sequences, states, captures. `blocks`: an iteration sees
+/// ceil(rows / count) rows of each sequence (the last one fewer) instead of one element, and outputs
+/// are joined instead of stacked.
 struct Parts {
   std::size_t n_seq, n_state, n_out;
-  std::int64_t block;
+  bool blocks;
   explicit Parts(const Attrs& a)
       : n_seq(static_cast<std::size_t>(a.integer("n_seq"))),
         n_state(static_cast<std::size_t>(a.integer("n_state"))),
         n_out(static_cast<std::size_t>(a.integer("n_out"))),
-        block(a.integer("block")) {}
+        blocks(a.flag("blocks")) {}
   std::size_t seq(std::size_t k) const { return 1 + k; }
   std::size_t state(std::size_t k) const { return 1 + n_seq + k; }
   std::size_t captures() const { return 1 + n_seq + n_state; }
@@ -22,12 +24,8 @@ struct Parts {
 
 void loop_rule(Infer& f) {
   const Parts parts(f.attrs);
-  const Lambda& body = *f.attrs.lambda("body");
   SizeTable& t = f.sizes;
-  SNUG_CHECK(body.params.size() == f.count() && parts.captures() <= f.count(),
-             "loop: {} operands for {} parameters", f.count(), body.params.size());
-  SNUG_CHECK(body.results.size() == parts.n_state + parts.n_out, "loop: the body has {} results",
-             body.results.size());
+  SNUG_CHECK(parts.captures() <= f.count(), "loop: {} operands", f.count());
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);
@@ -36,19 +34,22 @@ void loop_rule(Infer& f) {
   for (std::size_t k = 0; k < parts.n_seq; ++k) {
     const Type& x = f.in(parts.seq(k));
     if (x.ndim() == 0) f.error(Fault::Type, fmt::format("sequence {} has no axis to run over", k));
-    SizeId steps = parts.block ? t.ceil_div(x.dims[0], t.constant(parts.block)) : x.dims[0];
-    f.require_equal(steps, count,
-                    fmt::format("sequence {} is not as long as the number of iterations", k));
+    f.require_equal(x.dims[0], parts.blocks ? f.in(parts.seq(0)).dims[0] : count,
+                    parts.blocks
+                        ? fmt::format("sequence {} is not as long as sequence 0", k)
+                        : fmt::format("sequence {} is not as long as the number of iterations", k));
   }
   // In a graph the body's sizes are known in terms of the operands'; before, only constants are.
   std::vector<Type> results = f.inner_results;
   if (results.empty())
-    for (const Expr& r : body.results) {
+    for (const Expr& r : f.attrs.lambda("body")->results) {
       Type type{r.dtype(), {}, r.type().broadcast};
       for (std::int64_t d : r.type().shape)
         type.dims.push_back(d >= 0 ? t.constant(d) : t.symbol({}));
       results.push_back(type);
     }
+  SNUG_CHECK(results.size() == parts.n_state + parts.n_out, "loop: the body has {} results",
+             results.size());
   for (std::size_t k = 0; k < parts.n_state; ++k) {
     const Type& before = f.in(parts.state(k));
     const Type& after = results[k];
@@ -67,11 +68,11 @@ void loop_rule(Infer& f) {
   }
   for (std::size_t k = 0; k < parts.n_out; ++k) {
     const Type& one = results[parts.n_state + k];
-    if (one.ndim() == 8 && !parts.block)
+    if (one.ndim() == 8 && !parts.blocks)
       f.error(Fault::Type, fmt::format("output {} would have more than 8 dimensions", k));
     Type out;
     out.dtype = one.dtype;
-    if (parts.block) {
+    if (parts.blocks) {
       if (one.ndim() == 0 || parts.n_seq == 0)
         f.error(Fault::Type, fmt::format("output {} has no axis to join", k));
       out.dims = one.dims;
@@ -103,9 +104,10 @@ void loop_reference(const ReferenceArgs& r) {
       for (std::size_t axis = 1; axis < x.shape.size(); ++axis) inner *= x.shape[axis];
       Dims shape = x.shape;
       std::int64_t begin = step, rows = 1;
-      if (parts.block) {
-        begin = step * parts.block;
-        rows = std::min(parts.block, x.shape[0] - begin);
+      if (parts.blocks) {
+        const std::int64_t block = (x.shape[0] + count - 1) / count;
+        begin = std::min(step * block, x.shape[0]);
+        rows = std::min(block, x.shape[0] - begin);
         shape[0] = rows;
       } else {
         shape.erase(0);
@@ -130,21 +132,12 @@ void loop_reference(const ReferenceArgs& r) {
 
 Expr reversed(const Expr& x) { return snug::slice_axis(x, 0, Expr(), Expr(), Expr(-1)); }
 
-Attrs loop_attrs(std::size_t n_seq, std::size_t n_state, std::size_t n_out,
-                 std::shared_ptr<const Lambda> body) {
-  return {{"n_seq", static_cast<std::int64_t>(n_seq)},
-          {"n_state", static_cast<std::int64_t>(n_state)},
-          {"n_out", static_cast<std::int64_t>(n_out)},
-          {"body", std::move(body)},
-          {"block", std::int64_t{0}}};
-}
-
 /// The loop backwards. Its body is the gradient of the forward body; the states before each
 /// iteration come from running the loop again with them as outputs.
 Exprs loop_grad(const GradArgs& g) {
   const Parts parts(g.attrs);
   const Lambda& body = *g.attrs.lambda("body");
-  if (parts.block)
+  if (parts.blocks)
     fail(Fault::Unsupported, "loop: a loop over blocks has no gradient",
          "differentiate the loop before it is cut into blocks");
   const Expr& count = g.x[0];
@@ -260,6 +253,15 @@ const OpDef loop = {
     .grad = loop_grad,
     .reference = loop_reference,
 };
+
+Attrs loop_attrs(std::size_t n_seq, std::size_t n_state, std::size_t n_out,
+                 std::shared_ptr<const Lambda> body) {
+  return {{"n_seq", static_cast<std::int64_t>(n_seq)},
+          {"n_state", static_cast<std::int64_t>(n_state)},
+          {"n_out", static_cast<std::int64_t>(n_out)},
+          {"body", std::move(body)},
+          {"blocks", false}};
+}
 
 namespace {
 thread_local std::vector<Expr> open_indices;
@@ -419,11 +421,8 @@ LoopResult loop(const LoopBody& fn, const std::vector<Expr>& given_sequences,
     inputs.insert(inputs.end(), sequences.begin(), sequences.end());
     inputs.insert(inputs.end(), states.begin(), states.end());
     for (Expr& c : close_over(*lambda)) inputs.push_back(std::move(c));
-    Attrs attrs{{"n_seq", static_cast<std::int64_t>(sequences.size())},
-                {"n_state", static_cast<std::int64_t>(states.size())},
-                {"n_out", static_cast<std::int64_t>(step.outputs.size())},
-                {"body", std::shared_ptr<const Lambda>(lambda)},
-                {"block", std::int64_t{0}}};
+    Attrs attrs =
+        ops::loop_attrs(sequences.size(), states.size(), step.outputs.size(), std::move(lambda));
     std::vector<Expr> all = apply_all(ops::loop, std::move(inputs), std::move(attrs));
     LoopResult result;
     result.states.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(states.size()));

@@ -75,6 +75,10 @@ Expr reshape_like(const Expr& x, const Expr& like);
 /// random draw mixes them into its key, so that every iteration draws anew.
 const std::vector<Expr>& open_loops();
 
+/// The attributes of a loop over elements.
+Attrs loop_attrs(std::size_t n_seq, std::size_t n_state, std::size_t n_out,
+                 std::shared_ptr<const Lambda> body);
+
 // ---- sizes ----
 
 /// True if the size cannot be negative, as far as a short look shows.

@@ -1,3 +1,4 @@
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 /// attr `spec`: four integers per leading axis: kind (0: range, 1: single index, which drops the
@@ -263,6 +264,7 @@ const OpDef slice = {
           visit_slice(r, 1, r.x[0]->shape,
                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
+    .batch = batch_slice,
 };
 
 const OpDef slice_set = {
@@ -281,6 +283,7 @@ const OpDef slice_set = {
       return out;
     },
     .reference = put_reference<false>,
+    .batch = batch_put_slice,
 };
 
 const OpDef slice_inc = {
@@ -297,6 +300,7 @@ const OpDef slice_inc = {
       return out;
     },
     .reference = put_reference<true>,
+    .batch = batch_put_slice,
 };
 
 }  // namespace snug::ops

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 /// Rows of their own for the sake of numerics; a late rewrite expands what no library takes.
@@ -39,6 +40,7 @@ const OpDef softmax = {
       return {t - g.y[0] * snug::sum(t, -1, true)};
     },
     .reference = softmax_reference<false>,
+    .batch = batch_softmax,
     .samples = {.integers = false, .numpy = "np.exp(a) / np.exp(a).sum(-1, keepdims=True)"},
 };
 
@@ -50,6 +52,7 @@ const OpDef log_softmax = {
       return {g.dy[0] - snug::exp(g.y[0]) * snug::sum(g.dy[0], -1, true)};
     },
     .reference = softmax_reference<true>,
+    .batch = batch_softmax,
     .samples = {.integers = false, .numpy = "a - np.log(np.exp(a).sum(-1, keepdims=True))"},
 };
 

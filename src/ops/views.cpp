@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -310,6 +311,7 @@ const OpDef dimshuffle = {
     .view = index_view<dimshuffle_axis>,
     .source_axis = dimshuffle_axis,
     .reference = dimshuffle_reference,
+    .batch = batch_dimshuffle,
 };
 
 const OpDef broadcast_to = {
@@ -323,6 +325,7 @@ const OpDef broadcast_to = {
     .view = index_view<broadcast_to_axis>,
     .source_axis = broadcast_to_axis,
     .reference = broadcast_to_reference,
+    .batch = batch_broadcast_to,
 };
 
 const OpDef reshape = {
@@ -337,6 +340,7 @@ const OpDef reshape = {
     },
     .view = reshape_view,
     .reference = copy_reference,
+    .batch = batch_reshape,
 };
 
 const OpDef rebroadcast = {
@@ -361,6 +365,7 @@ const OpDef rebroadcast = {
     .view = index_view<same_axis>,
     .source_axis = same_axis,
     .reference = copy_reference,
+    .batch = batch_same,
 };
 
 const OpDef concatenate = {
@@ -370,6 +375,7 @@ const OpDef concatenate = {
     .infer = concatenate_rule,
     .grad = concatenate_grad,
     .reference = concatenate_reference,
+    .batch = batch_concatenate,
 };
 
 }  // namespace snug::ops

@@ -19,7 +19,7 @@ std::string time_text(double seconds) {
 }
 
 bool decides_sizes_only(const Node& node, std::size_t input) {
-  return input >= data_inputs(*node.op, node.inputs.size());
+  return input >= data_inputs(node);
 }
 
 /// The problem as numbers: what each node costs on each device, what it costs to move each value,

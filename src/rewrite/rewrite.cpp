@@ -99,26 +99,16 @@ class Runner {
     std::vector<std::vector<Value>> map;
     Builder b(graph, map);
     std::unordered_map<const Graph*, std::shared_ptr<const Graph>> done;
-    std::vector<Graph::RuntimeSource> sources = sources_by_node(graph);
-    std::size_t next = 0;
-    for (std::uint32_t id = 0; id < graph.nodes().size(); ++id) {
+    for (auto id = static_cast<std::uint32_t>(graph.inputs().size()); id < graph.nodes().size();
+         ++id) {
       const Node& node = graph.node(id);
-      if (map[id].empty()) {
-        std::vector<Value> inputs;
-        for (Value v : node.inputs) inputs.push_back(map[v.node][v.output]);
-        std::shared_ptr<const Graph> inner;
-        if (node.inner) {
-          std::shared_ptr<const Graph>& slot = done[node.inner.get()];
-          if (!slot) slot = std::make_shared<Graph>(run(*node.inner, false));
-          inner = slot;
-        }
-        Value v = b.keep(graph, id, std::move(inputs), std::move(inner));
-        for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
+      std::shared_ptr<const Graph> inner;
+      if (node.inner) {
+        std::shared_ptr<const Graph>& slot = done[node.inner.get()];
+        if (!slot) slot = std::make_shared<Graph>(run(*node.inner, false));
+        inner = slot;
       }
-      for (; next < sources.size() && sources[next].value.node == id; ++next) {
-        const Graph::RuntimeSource& s = sources[next];
-        b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
-      }
+      b.keep_all(graph, id, map, std::move(inner));
     }
     std::vector<Value> outputs;
     for (Value v : graph.outputs()) outputs.push_back(map[v.node][v.output]);

@@ -158,6 +158,8 @@ std::optional<Value> shape_vector(Builder& b, const SizeDims& dims) {
   return call(b, "make_vector", std::move(sizes));
 }
 
+std::optional<Value> size_value(Builder& b, SizeId size) { return SizeWriter(b).write(size); }
+
 std::optional<Value> stretch(Builder& b, Value x, const Type& like) {
   std::optional<Value> shape = shape_vector(b, like.dims);
   if (!shape) return std::nullopt;

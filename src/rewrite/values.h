@@ -36,6 +36,8 @@ Value keep_axes(Builder& b, Value reduced, const Attrs::Ints& axes, int ndim);
 /// An int64 vector of these sizes that asks nothing but the inputs of the graph. Nothing if a size
 /// is decided while running.
 std::optional<Value> shape_vector(Builder& b, const SizeDims& dims);
+/// A size as an int64 value, as above.
+std::optional<Value> size_value(Builder& b, SizeId size);
 /// `x` in the shape of `like`, by broadcast_to.
 std::optional<Value> stretch(Builder& b, Value x, const Type& like);
 

@@ -111,7 +111,8 @@ class Orderer {
   void add_leaves(Draft& d) const {
     for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
       const GraphInput& in = p_.graph.inputs()[i];
-      d.current[in.value] = add_buffer(d, in.value, in.shared ? Where::Shared : Where::Argument, i);
+      Where where = in.shared || in.state ? Where::Shared : Where::Argument;
+      d.current[in.value] = add_buffer(d, in.value, where, i);
     }
     for (auto id = static_cast<std::uint32_t>(p_.graph.inputs().size());
          id < p_.graph.nodes().size(); ++id)
@@ -265,7 +266,7 @@ class Orderer {
   bool in_place_ok(std::uint32_t writer, Value value, Value old) const {
     const Task& t = p_.tasks[writer];
     auto read = std::find(t.reads.begin(), t.reads.end(), old);
-    if (read == t.reads.end()) return t.kind != Task::Kind::Loop;
+    if (read == t.reads.end()) return true;
     auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) -
                                         t.writes.begin());
     auto r = static_cast<std::uint32_t>(read - t.reads.begin());

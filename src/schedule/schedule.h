@@ -12,7 +12,7 @@ namespace snug {
 enum class Where : std::uint8_t {
   Arena,     // planned by plan/
   Argument,  // the caller's array `index`
-  Shared,    // storage of graph input `index`
+  Shared,    // storage of graph input `index`: a shared variable or the state of a loop
   Fresh,     // new storage for graph input `index`, swapped in when the call has succeeded
   Output,    // the caller's memory for output `index`
   Constant,  // value of node `index`

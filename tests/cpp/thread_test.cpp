@@ -194,6 +194,19 @@ TEST(Thread, BudgetForcesRecomputationThroughDropoutEqualToTheBit) {
   for (std::size_t k = 0; k < plain.size(); ++k) EXPECT_TRUE(same_bits(plain[k], tight[k])) << k;
 }
 
+TEST(Thread, TheSameInTwoMicroBatches) {
+  Net whole, halves;
+  Function f = whole.make(), h = halves.make({.micro_batches = 2});
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (std::int64_t i = 0; i < 5; ++i)  // batch 4 has 6 rows
+      ASSERT_NEAR(h(Array::scalar(i)).item<double>(), f(Array::scalar(i)).item<double>(), 1e-5);
+  EXPECT_TRUE(std::isnan(h(Array::scalar(std::int64_t{100})).item<double>()));  // an empty batch
+  f(Array::scalar(std::int64_t{100}));
+  auto a = halves.values(), b = whole.values();
+  for (std::size_t k = 0; k < a.size(); ++k) expect_near(a[k], b[k], 1e-5);
+  EXPECT_EQ(h.counter("plans"), 1);  // the ragged batch fits the first plan
+}
+
 TEST(Thread, ImpossibleBudgetIsRefusedBeforeRunning) {
   Expr x = matrix("x");
   Expr W = shared(zeros({256, 256}), "W");

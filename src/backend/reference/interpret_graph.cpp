@@ -187,82 +187,6 @@ RefTensor run_reduction(const Node& node, const RefTensor& x, const Dims& shape)
   return out;
 }
 
-/// Rows [begin, end) of axis 0; with `drop`, one row without its axis.
-RefTensor rows(const RefTensor& x, std::int64_t begin, std::int64_t end, bool drop) {
-  RefTensor out;
-  out.dtype = x.dtype;
-  out.shape = x.shape;
-  std::int64_t row = x.shape[0] ? x.size() / x.shape[0] : 0;
-  if (drop)
-    out.shape.erase(0);
-  else
-    out.shape[0] = end - begin;
-  if (x.floating())
-    out.f.assign(x.f.begin() + begin * row, x.f.begin() + end * row);
-  else
-    out.i.assign(x.i.begin() + begin * row, x.i.begin() + end * row);
-  return out;
-}
-
-/// loop(count, sequences.., states.., captures..): the body runs `count` times; see its row.
-std::vector<RefTensor> run_loop(const Node& node, std::span<const RefTensor* const> inputs,
-                                std::span<const Dims> shapes) {
-  auto n_seq = static_cast<std::size_t>(node.attrs.integer("n_seq"));
-  auto n_state = static_cast<std::size_t>(node.attrs.integer("n_state"));
-  std::int64_t block = node.attrs.has("block") ? node.attrs.integer("block") : 0;
-  SNUG_CHECK(node.inner != nullptr, "loop without its inner graph");
-  std::int64_t count = inputs[0]->i[0];
-
-  std::vector<RefTensor> states;
-  for (std::size_t k = 0; k < n_state; ++k) states.push_back(*inputs[1 + n_seq + k]);
-  std::vector<RefTensor> stacked;
-  for (std::size_t k = n_state; k < node.types.size(); ++k) {
-    RefTensor y;
-    y.dtype = node.types[k].dtype;
-    y.shape = shapes[k];
-    y.shape[0] = 0;
-    stacked.push_back(std::move(y));
-  }
-  for (std::int64_t it = 0; it < count; ++it) {
-    RefTensor index = RefTensor::zeros(DType::I64, {});
-    index.i[0] = it;
-    std::vector<RefTensor> elements;
-    for (std::size_t k = 0; k < n_seq; ++k) {
-      const RefTensor& x = *inputs[1 + k];
-      std::int64_t n = x.shape[0];
-      if (block > 0)
-        elements.push_back(rows(x, std::min(it * block, n), std::min((it + 1) * block, n), false));
-      else if (it < n)
-        elements.push_back(rows(x, it, it + 1, true));
-      else
-        fail(Fault::Shape, fmt::format("loop: {} steps over a sequence of {}", count, n));
-    }
-    Pointers arguments{&index};
-    for (const RefTensor& e : elements) arguments.push_back(&e);
-    for (const RefTensor& s : states) arguments.push_back(&s);
-    for (std::size_t k = 1 + n_seq + n_state; k < inputs.size(); ++k)
-      arguments.push_back(inputs[k]);
-    std::vector<RefTensor> results = run_graph(*node.inner, arguments, {});
-    SNUG_CHECK(results.size() == node.types.size(), "loop: {} results of {}", results.size(),
-               node.types.size());
-    for (std::size_t k = 0; k < stacked.size(); ++k) {
-      const RefTensor& r = results[n_state + k];
-      RefTensor& y = stacked[k];
-      std::int64_t added = block > 0 ? r.shape[0] : 1;
-      for (std::size_t axis = 1; axis < y.shape.size(); ++axis)
-        y.shape[axis] = r.shape[block > 0 ? axis : axis - 1];
-      y.shape[0] += added;
-      y.f.insert(y.f.end(), r.f.begin(), r.f.end());
-      y.i.insert(y.i.end(), r.i.begin(), r.i.end());
-    }
-    results.resize(n_state);
-    states = std::move(results);
-  }
-  std::vector<RefTensor> out = std::move(states);
-  for (RefTensor& y : stacked) out.push_back(std::move(y));
-  return out;
-}
-
 std::vector<RefTensor> run_row(const Node& node, std::span<const RefTensor* const> inputs,
                                std::span<const Dims> shapes) {
   SNUG_CHECK(node.op->reference != nullptr, "{} has neither a scalar body nor a reference",
@@ -434,7 +358,6 @@ std::vector<RefTensor> interpret_node(const Node& node, std::span<const RefTenso
   OriginOverride origin(node.origin);
   if (has(op, kLeaf) && node.attrs.has("value"))
     return {RefTensor::from(*node.attrs.array("value"))};
-  if (node.inner && op.name == "loop") return run_loop(node, inputs, shapes);
   std::vector<RefTensor> out;
   if (has(op, kElementwise | kGenerator) && op.scalar)
     out.push_back(run_scalar(node, inputs, shapes[0]));

@@ -1,0 +1,454 @@
+#include "rewrite/micro_batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "rewrite/batch_analysis.h"
+#include "rewrite/values.h"
+
+namespace snug {
+namespace {
+
+using Rule = BatchRule::Kind;
+
+/// The pattern that moves axis `axis` to the front, or back from there.
+Attrs::Ints to_front(int axis, int ndim) {
+  Attrs::Ints pattern{axis};
+  for (int k = 0; k < ndim; ++k)
+    if (k != axis) pattern.push_back(k);
+  return pattern;
+}
+Attrs::Ints from_front(int axis, int ndim) {
+  Attrs::Ints pattern;
+  for (int k = 0; k < ndim; ++k) pattern.push_back(k == axis ? 0 : k < axis ? k + 1 : k);
+  return pattern;
+}
+
+ReduceOp join_kind(const Node& n) {
+  return has(*n.op, kReduction) ? static_cast<ReduceOp>(n.attrs.integer("reduce")) : ReduceOp::Sum;
+}
+
+/// The op that joins what two slices gave.
+std::string_view join_op(ReduceOp kind) {
+  switch (kind) {
+    case ReduceOp::Prod: return "mul";
+    case ReduceOp::Max: return "maximum";
+    case ReduceOp::Min: return "minimum";
+    case ReduceOp::Any: return "bit_or";
+    case ReduceOp::All: return "bit_and";
+    default: return "add";
+  }
+}
+
+/// The value that joining starts from: joined with x it is x.
+std::shared_ptr<const Array> join_start(ReduceOp kind, DType dtype) {
+  auto a = std::make_shared<Array>(Array::empty(dtype, {}));
+  const double infinite = std::numeric_limits<double>::infinity();
+  const std::int64_t bits = 8 * size_of(dtype);
+  const std::int64_t highest =
+      static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - bits + (is_signed_int(dtype) ? 1 : 0)));
+  double number = 0;
+  std::int64_t integer = 0;
+  switch (kind) {
+    case ReduceOp::Prod:
+    case ReduceOp::All: number = 1, integer = 1; break;
+    case ReduceOp::Max:
+      number = -infinite, integer = is_signed_int(dtype) ? -highest - 1 : 0;
+      break;
+    case ReduceOp::Min: number = infinite, integer = dtype == DType::Bool ? 1 : highest; break;
+    default: break;
+  }
+  is_float(dtype) ? a->set_double(0, number) : a->set_int(0, integer);
+  return a;
+}
+
+/// Builds the new graph: what is whole, the loop over slices, what needs the whole batch.
+class Splitter {
+ public:
+  Splitter(const Graph& g, const Batch& batch, std::int64_t count)
+      : g_(g),
+        batch_(batch),
+        info_(analyse_batch(g, batch)),
+        outer_(g, map_),
+        inner_map_(g.nodes().size()) {
+    SizeTable& t = outer_.sizes();
+    // As many slices as the rows fill: 9 rows in 4 slices are 3 slices of 3.
+    block_ = t.ceil_div(batch.rows, t.constant(count));
+    steps_ = t.ceil_div(batch.rows, block_);
+    block_ = t.ceil_div(batch.rows, steps_);
+  }
+
+  Graph run(MicroBatchTrace& trace) {
+    const auto first = static_cast<std::uint32_t>(g_.inputs().size());
+    const auto end = static_cast<std::uint32_t>(g_.nodes().size());
+    for (std::uint32_t id = first; id < end; ++id)
+      if (!info(id).inside() && info(id).kind != BatchKind::After) keep_outside(id);
+    collect();
+    if (operands_.empty())
+      throw Error(Fault::Value, "micro_batches: nothing in the function works on rows of a batch",
+                  "leave micro_batches out");
+    build_body();
+    add_loop();
+    for (std::uint32_t id = first; id < end; ++id)
+      if (!info(id).inside() && info(id).kind == BatchKind::After) outer_.keep_all(g_, id, map_);
+    trace.batch = g_.sizes().describe(batch_.rows, g_.input_names());
+    trace.accumulated = states_.size();
+    for (std::uint32_t id = first; id < end; ++id) trace.inside += info(id).inside();
+    std::vector<Value> outputs;
+    for (Value v : g_.outputs()) outputs.push_back(map_[v.node][v.output]);
+    std::vector<Update> updates;
+    for (const Update& u : g_.updates())
+      updates.push_back({u.input, map_[u.value.node][u.value.output]});
+    return std::move(outer_).finish(std::move(outputs), std::move(updates));
+  }
+
+ private:
+  const BatchInfo& info(std::uint32_t id) const { return info_[id]; }
+  const BatchInfo& info(Value v) const { return info_[v.node]; }
+
+  /// An operand of the loop: a value from outside, cut on an axis or whole.
+  struct Operand {
+    Value value;  // of the given graph
+    int cut = kWhole;
+    bool operator<(const Operand& o) const {
+      return std::pair(value, cut) < std::pair(o.value, o.cut);
+    }
+  };
+
+  /// A value outside the loop. What follows from sizes asks for nothing that the loop makes.
+  void keep_outside(std::uint32_t id) {
+    const Node& n = g_.node(id);
+    bool ready = true;
+    for (Value v : n.inputs) ready &= !map_[v.node].empty();
+    if (ready) return outer_.keep_all(g_, id, map_);
+    OriginOverride origin(n.origin);
+    SizeDims dims;
+    for (SizeId e : g_.elements({id, 0})) dims.push_back(e);
+    std::optional<Value> v =
+        n.types[0].ndim() == 0 ? size_value(outer_, dims[0]) : shape_vector(outer_, dims);
+    SNUG_CHECK(v.has_value(), "micro_batches: {} is not known outside the loop", n.op->name);
+    map_[id] = {cast(outer_, *v, n.types[0].dtype)};
+  }
+
+  /// Finds what the loop takes and gives.
+  void collect() {
+    std::vector<bool> needed(g_.nodes().size(), false);
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
+      const Node& n = g_.node(id);
+      if (!info(id).inside()) {
+        if (g_.elements({id, 0}).empty())
+          for (Value v : n.inputs) needed[v.node] = true;
+        continue;
+      }
+      const BatchRule& rule = info(id).rule;
+      if (rule.kind != Rule::Rows) states_.push_back(id);
+      for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+        if (i >= data_inputs(n)) {
+          for (SizeId e : g_.elements(n.inputs[i])) find_symbols(e, id);
+        } else if (!skips(rule, i) && !info(n.inputs[i]).inside() &&
+                   !(rule.cut[i] == kWhole && is_constant(n.inputs[i]))) {
+          operands_[{n.inputs[i], rule.cut[i]}] = 0;
+        }
+      }
+      for (SizeId d : n.types[0].dims) find_symbols(d, id);
+      if (rule.counter >= 0) counters_.push_back(id);
+    }
+    for (Value v : g_.outputs()) needed[v.node] = true;
+    for (const Update& u : g_.updates()) needed[u.value.node] = true;
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id)
+      if (needed[id] && info(id).inside() && info(id).kind == BatchKind::Rows)
+        results_.push_back(id);
+    if (!operands_.empty() || !states_.empty() || !results_.empty())
+      operands_[{batch_.sources[0], 0}] = 0;  // says how many rows there are
+    for (auto& [operand, number] : operands_)
+      for (SizeId d : g_.type(operand.value).dims) find_symbols(d, operand.value.node);
+  }
+
+  /// A constant, or one with its axes moved: made inside.
+  bool is_constant(Value v) const {
+    if (g_.node(v).op->name == "dimshuffle") v = g_.node(v).inputs[0];
+    return has(*g_.node(v).op, kLeaf) && g_.node(v).attrs.has("value");
+  }
+
+  /// Input i of a node inside is not taken from the loop's operands as it is.
+  static bool skips(const BatchRule& rule, std::size_t i) {
+    return rule.local == static_cast<int>(i);
+  }
+
+  /// Notes the size symbols that a size is made of, down to the size of the batch.
+  void find_symbols(SizeId id, std::uint32_t node) {
+    std::vector<SizeId> stack{id};
+    while (!stack.empty()) {
+      SizeId top = stack.back();
+      stack.pop_back();
+      const SizeNode& n = g_.sizes().node(top);
+      if (top == batch_.rows || n.op == SizeOp::Const || symbols_.count(top)) continue;
+      if (n.op == SizeOp::Symbol) {
+        if (g_.sizes().is_runtime(top))
+          throw Error(
+              Fault::Value,
+              fmt::format("micro_batches: a size of {} becomes known only while running, so "
+                          "the batch cannot be cut into slices",
+                          g_.node(node).op->name),
+              "leave micro_batches out", g_.node(node).origin);
+        symbols_[top] = 0;
+        continue;
+      }
+      stack.push_back(n.a);
+      stack.push_back(n.b);
+      if (n.op == SizeOp::Select) stack.push_back(n.c);
+    }
+  }
+
+  // ---- inside ----
+
+  SizeId inner_size(SizeId id) {
+    if (inner_sizes_.size() < g_.sizes().nodes().size())
+      inner_sizes_.resize(g_.sizes().nodes().size(), SizeTable::kNoSize);
+    inner_sizes_[batch_.rows] = slice_rows_;
+    return inner_.sizes().import(g_.sizes(), id, inner_sizes_,
+                                 [&](const Symbol&, SizeId s) { return symbols_.at(s); });
+  }
+
+  Type inner_type(const Type& outer) {
+    Type t = outer;
+    for (SizeId& d : t.dims) d = inner_size(d);
+    return t;
+  }
+
+  Value inner_input(Type type, const std::string& name, std::vector<SizeId> elements = {}) {
+    return inner_.input(std::move(type), name, nullptr, std::move(elements));
+  }
+
+  void build_inputs() {
+    SizeTable& t = inner_.sizes();
+    std::uint32_t next = 0;
+    auto element = [&] { return t.symbol({Symbol::Kind::Element, next, 0}); };
+    index_ = inner_input(Type{DType::I64, {}, 0}, "slice", {element()});
+    ++next;
+    slice_rows_ = t.symbol({Symbol::Kind::Dim, next, 0});
+    const auto sequences = static_cast<std::uint32_t>(std::count_if(
+        operands_.begin(), operands_.end(), [](const auto& o) { return o.first.cut != kWhole; }));
+    const auto whole = static_cast<std::uint32_t>(operands_.size()) - sequences;
+    // The sizes come last but are in all types: their numbers first.
+    std::uint32_t number = 1 + sequences + static_cast<std::uint32_t>(states_.size()) + whole;
+    for (auto& [symbol, id] : symbols_) id = t.symbol({Symbol::Kind::Element, number++, 0});
+    // Sequences, the values that say how many rows there are first; states; whole values; sizes.
+    const Operand first{batch_.sources[0], 0};
+    auto add_sequence = [&](const Operand& o) {
+      Type type = inner_type(g_.type(o.value));
+      Type front{type.dtype, {}, 0};
+      for (std::int64_t k : to_front(o.cut, type.ndim())) {
+        auto axis = static_cast<std::size_t>(k);
+        if (type.broadcastable(axis) && k != o.cut)
+          front.broadcast |= static_cast<std::uint8_t>(1u << front.dims.size());
+        front.dims.push_back(k == o.cut ? slice_rows_ : type.dims[axis]);
+      }
+      Value v = inner_input(front, "");
+      operands_[o] = next++;
+      sequence_values_.push_back(o);
+      taken_[o] = v;
+    };
+    add_sequence(first);
+    for (const auto& [o, unused] : operands_)
+      if (o.cut != kWhole && (first < o || o < first)) add_sequence(o);
+    for (std::uint32_t id : states_) {
+      state_inputs_.push_back(inner_input(inner_type(g_.node(id).types[0]), ""));
+      ++next;
+    }
+    for (auto& [o, operand] : operands_) {
+      if (o.cut != kWhole) continue;
+      std::vector<SizeId> elements;
+      for (SizeId e : g_.elements(o.value)) elements.push_back(inner_constant_or_none(e));
+      if (std::find(elements.begin(), elements.end(), SizeTable::kNoSize) != elements.end())
+        elements.clear();
+      taken_[o] = inner_input(inner_type(g_.type(o.value)), "", std::move(elements));
+      whole_values_.push_back(o.value);
+      operand = next++;
+    }
+    for (auto& [symbol, id] : symbols_) {
+      inner_input(Type{DType::I64, {}, 0}, "", {id});
+      ++next;
+    }
+    for (std::uint32_t id : counters_) {
+      counter_inputs_[id] = inner_input(Type{DType::I64, {}, 0}, "");
+      ++next;
+    }
+  }
+
+  /// A value that is used as data keeps its meaning of the whole batch: only constants are known.
+  SizeId inner_constant_or_none(SizeId e) {
+    auto known = g_.sizes().known(e);
+    return known ? inner_.sizes().constant(*known) : SizeTable::kNoSize;
+  }
+
+  Value inner_size_value(Value v) {
+    SizeDims dims;
+    for (SizeId e : g_.elements(v)) dims.push_back(inner_size(e));
+    std::optional<Value> value =
+        g_.type(v).ndim() == 0 ? size_value(inner_, dims[0]) : shape_vector(inner_, dims);
+    SNUG_CHECK(value.has_value(), "micro_batches: a size cannot be written inside the loop");
+    return *value;
+  }
+
+  Value inner_constant(Value v) {
+    const Node& n = g_.node(v);
+    if (has(*n.op, kLeaf)) return inner_.constant(n.attrs.array("value"));
+    return dimshuffle(inner_, inner_constant(n.inputs[0]), n.attrs.ints("pattern"));
+  }
+
+  /// Data input i of a node inside.
+  Value inner_operand(std::uint32_t id, std::size_t i) {
+    const Node& n = g_.node(id);
+    const BatchRule& rule = info(id).rule;
+    const Value v = n.inputs[i];
+    if (rule.local == static_cast<int>(i)) {
+      Value zero = inner_.constant(0, Type{DType::I64, {}, 0});
+      Value one = inner_.constant(1, Type{DType::I64, {}, 0});
+      return call(inner_, "arange", {zero, one, *size_value(inner_, slice_rows_)},
+                  Attrs{{"dtype", g_.type(v).dtype}});
+    }
+    if (info(v).inside()) return inner_map_[v.node];
+    Value taken =
+        rule.cut[i] == kWhole && is_constant(v) ? inner_constant(v) : taken_.at({v, rule.cut[i]});
+    if (rule.cut[i] > 0)
+      taken = dimshuffle(inner_, taken, from_front(rule.cut[i], g_.type(v).ndim()));
+    if (rule.counter == static_cast<int>(i))
+      taken = call(inner_, "add", {taken, call(inner_, "mul", {index_, counter_inputs_.at(id)})});
+    return taken;
+  }
+
+  void build_body() {
+    build_inputs();
+    std::vector<Value> results;
+    std::size_t state = 0;
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
+      if (!info(id).inside()) continue;
+      const Node& n = g_.node(id);
+      const BatchRule& rule = info(id).rule;
+      OriginOverride origin(n.origin);
+      std::vector<Value> inputs;
+      for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+        inputs.push_back(i < data_inputs(n) ? inner_operand(id, i) : inner_size_value(n.inputs[i]));
+      }
+      Value v = inner_.add(*n.op, std::move(inputs), n.attrs);
+      if (rule.kind == Rule::Summed)
+        v = call(inner_, join_op(join_kind(n)), {state_inputs_[state], v});
+      if (rule.kind != Rule::Rows) {
+        results.push_back(v);
+        ++state;
+      }
+      inner_map_[id] = v;
+    }
+    for (std::uint32_t id : results_)
+      results.push_back(dimshuffle(inner_, inner_map_[id],
+                                   to_front(info(id).axis, inner_.type(inner_map_[id]).ndim())));
+    body_ = std::make_shared<Graph>(std::move(inner_).finish(std::move(results), {}));
+    verify(*body_, "split_batch, body");
+  }
+
+  // ---- outside ----
+
+  Value outer_size(SizeId id) {
+    std::optional<Value> v = size_value(outer_, id);
+    SNUG_CHECK(v.has_value(), "micro_batches: a size cannot be written outside the loop");
+    return *v;
+  }
+
+  Value start_of(std::uint32_t id) {
+    const Node& n = g_.node(id);
+    const Type& type = n.types[0];
+    Value c = outer_.constant(join_start(join_kind(n), type.dtype));
+    if (type.ndim() == 0) return c;
+    std::optional<Value> v = stretch(outer_, c, type);
+    SNUG_CHECK(v.has_value(), "micro_batches: a sum has no known shape");
+    return *v;
+  }
+
+  void add_loop() {
+    std::vector<Value> inputs{outer_size(steps_)};
+    for (const Operand& o : sequence_values_) {
+      Value v = map_[o.value.node][o.value.output];
+      inputs.push_back(dimshuffle(outer_, v, to_front(o.cut, outer_.type(v).ndim())));
+    }
+    for (std::uint32_t id : states_) inputs.push_back(start_of(id));
+    for (Value v : whole_values_) inputs.push_back(map_[v.node][v.output]);
+    for (const auto& [symbol, unused] : symbols_) inputs.push_back(outer_size(symbol));
+    for (std::uint32_t id : counters_) {
+      // Elements in a slice.
+      SizeId elements = block_;
+      const SizeDims& dims = g_.node(id).types[0].dims;
+      for (std::size_t k = 1; k < dims.size(); ++k)
+        elements = outer_.sizes().mul(elements, dims[k]);
+      inputs.push_back(outer_size(elements));
+    }
+    Attrs attrs{{"n_seq", static_cast<std::int64_t>(sequence_values_.size())},
+                {"n_state", static_cast<std::int64_t>(states_.size())},
+                {"n_out", static_cast<std::int64_t>(results_.size())},
+                {"blocks", true}};
+    OriginOverride origin(g_.node(states_.empty() ? results_[0] : states_[0]).origin);
+    Value loop = outer_.add(find_op("loop"), std::move(inputs), std::move(attrs), body_);
+    std::uint32_t output = 0;
+    for (std::uint32_t id : states_) map_[id] = {{loop.node, output++}};
+    for (std::uint32_t id : results_) {
+      Value v{loop.node, output++};
+      map_[id] = {dimshuffle(outer_, v, from_front(info(id).axis, outer_.type(v).ndim()))};
+    }
+  }
+
+  const Graph& g_;
+  const Batch& batch_;
+  std::vector<BatchInfo> info_;
+  std::vector<std::vector<Value>> map_;
+  Builder outer_;
+  SizeId block_ = 0, steps_ = 0;
+
+  std::map<Operand, std::uint32_t> operands_;  // to the number of the body's input
+  std::map<SizeId, SizeId> symbols_;           // to the body's sizes
+  std::vector<std::uint32_t> states_, results_, counters_;
+  std::vector<Operand> sequence_values_;
+  std::vector<Value> whole_values_;
+
+  Builder inner_;
+  std::vector<Value> inner_map_;
+  std::vector<SizeId> inner_sizes_;
+  std::map<Operand, Value> taken_;
+  std::vector<Value> state_inputs_;
+  std::map<std::uint32_t, Value> counter_inputs_;
+  Value index_;
+  SizeId slice_rows_ = 0;
+  std::shared_ptr<const Graph> body_;
+};
+
+}  // namespace
+
+Graph split_batch(const Graph& given, std::int64_t count, MicroBatchTrace& trace) {
+  Graph graph = given;
+  Batch batch = find_batch(graph);
+  if (!batch.sources.empty())
+    if (std::optional<Graph> changed = with_one_size(graph, batch)) {
+      graph = *std::move(changed);
+      batch = find_batch(graph);
+    }
+  if (batch.sources.empty())
+    throw Error(Fault::Value,
+                "micro_batches: the function has no batch: no argument has an axis, and no shared "
+                "variable is sliced",
+                "leave micro_batches out");
+  if (auto rows = graph.sizes().known(batch.rows))
+    throw Error(
+        Fault::Value,
+        fmt::format("micro_batches: the type fixes the batch at {} rows, which cannot be cut "
+                    "into slices",
+                    *rows),
+        "leave the first size of the input open", graph.node(batch.sources[0]).origin);
+  Graph out = Splitter(graph, batch, count).run(trace);
+  verify(out, "split_batch");
+  return out;
+}
+
+}  // namespace snug
