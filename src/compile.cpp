@@ -66,7 +66,9 @@ void generate_code(Lowered& lowered) {
 }
 
 std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
-  return fmt::format("needs {} bytes, the budget is {} bytes", needed, budget);
+  auto mib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return fmt::format("needs {:.1f} MiB ({} bytes), the budget is {:.1f} MiB ({} bytes)",
+                     mib(needed), needed, mib(budget), budget);
 }
 
 }  // namespace
@@ -92,14 +94,13 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   return out;
 }
 
-std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
-                                        std::vector<bool> same_shape, std::uint64_t fixed_bytes,
-                                        const CompileOptions& options,
+std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,
+                                        std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier) {
-  PreparedTasks tasks = prepare_tasks(l, bounds, same_shape);
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind);
   tasks.sizes.sizes = bounds.high;
   for (const auto& planned : earlier) {
-    if (planned->same_shape != same_shape) continue;
+    if (planned->kind != kind) continue;
     bool fits = true;
     for (const Buffer& b : planned->schedule.buffers)
       if (!b.workspace) fits &= bytes_of(l.program, bounds.high, b.value) <= b.bytes;
@@ -121,12 +122,12 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds,
   auto fitted = fit(l.program, tasks.sizes, room, smallest);
   if (!fitted)
     throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
-                "use a smaller batch or a larger budget");
+                "use a smaller batch, or a larger budget: function(..., memory=)");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);
   planned->recomputed = std::move(fitted->recomputed);
-  planned->same_shape = std::move(same_shape);
+  planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
 }
 

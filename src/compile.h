@@ -36,9 +36,8 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
 /// is used again. `fixed_bytes`: what the budget covers besides the arena.
-std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds,
-                                        std::vector<bool> same_shape, std::uint64_t fixed_bytes,
-                                        const CompileOptions& options,
+std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
+                                        std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier);
 
 }  // namespace snug

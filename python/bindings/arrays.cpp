@@ -192,7 +192,8 @@ DType as_dtype(nb::handle h) {
       PyErr_Clear();
     }
     fail(Fault::Type, fmt::format("dtype: '{}' is not a supported dtype", name),
-         near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+         near.empty() ? fmt::format("the dtypes are {}", fmt::join(dtype_names(), ", "))
+                      : fmt::format("did you mean '{}'?", near));
   }
   PyArray_Descr* descr = nullptr;
   if (h.is_none() || !PyArray_DescrConverter(h.ptr(), &descr)) {
@@ -269,7 +270,7 @@ nb::object as_ndarray(nb::handle h) {
 }
 
 nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast downcast,
-                  std::string_view what) {
+                  std::string_view what, std::string_view allow) {
   if (is_variable(h))
     fail(Fault::Type,
          fmt::format("{}: expected an array, got the variable {}", what, label(unwrap(h, what))),
@@ -297,9 +298,7 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
             fmt::format("{}: {} cannot store a value of dtype {} without risking loss of precision",
                         what, describe_type(type),
                         short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))),
-            fmt::format("cast it with .astype('{}'), or give function() "
-                        "allow_input_downcast=True",
-                        name_of(type.dtype)));
+            fmt::format("cast it with .astype('{}'), or {}", name_of(type.dtype), allow));
       data = convert(data, type.dtype);
       if (!data.is_valid()) fail(Fault::Type, fmt::format("{}: the values do not fit", what));
     }
@@ -307,7 +306,14 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
     if (strict)
       fail(Fault::Type, fmt::format("{}: {} expected an ndarray, got {}", what, describe_type(type),
                                     Py_TYPE(h.ptr())->tp_name));
-    nb::object converted = convert(data, type.dtype);
+    nb::object converted;
+    try {
+      converted = convert(data, type.dtype);
+    } catch (nb::python_error& e) {
+      if (!e.matches(PyExc_ValueError) && !e.matches(PyExc_TypeError)) throw;
+      fail(Fault::Value, fmt::format("{}: NumPy makes no array of {}: {}", what, short_repr(data),
+                                     nb::str(e.value()).c_str()));
+    }
     bool literal = downcast == Downcast::FloatLiterals && PyFloat_CheckExact(data.ptr()) &&
                    type.dtype == default_float();
     if (!converted.is_valid() ||
@@ -317,9 +323,7 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
                "{}: {} cannot store accurately {}{}", what, describe_type(type), short_repr(data),
                converted.is_valid() ? fmt::format("; it would become {}", short_repr(converted))
                                     : std::string()),
-           fmt::format("make it a numpy array of dtype {}, or give function() "
-                       "allow_input_downcast=True",
-                       name_of(type.dtype)));
+           fmt::format("make it a numpy array of dtype {}, or {}", name_of(type.dtype), allow));
     data = converted;
   }
 

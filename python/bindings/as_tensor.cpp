@@ -80,7 +80,7 @@ void bind_as_tensor(nb::module_& m) {
   m.def(
       "as_tensor",
       [](nb::handle h, const std::string& what) { return tensor_of(as_tensor(h, what)); },
-      arg("value"), arg("what") = "as_tensor_variable");
+      tensor_arg("value"), arg("what") = "as_tensor_variable");
   m.def(
       "constant",
       [](nb::handle value, std::string name, nb::handle dtype) {
@@ -98,7 +98,7 @@ void bind_as_tensor(nb::module_& m) {
         }
         return wrap(e);
       },
-      arg("value"), arg("name") = "", arg("dtype") = nb::none());
+      tensor_arg("value"), arg("name") = "", arg("dtype") = nb::none());
   m.def("default_float", [] { return std::string(name_of(default_float())); });
   m.def("set_default_float", [](const std::string& name) {
     std::optional<DType> t = dtype_from_name(name);

@@ -43,6 +43,8 @@ std::vector<Expr> unwrap_all(nb::handle sequence, std::string_view what);
 /// Anything that can stand for a tensor: a variable, a number, an array, or a list of these.
 /// Numbers follow Theano's autocast; errors name `what`.
 Expr as_tensor(nb::handle h, std::string_view what);
+/// An argument for `as_tensor`, whose text for None is clearer than nanobind's.
+inline auto tensor_arg(const char* name) { return nb::arg(name).none(); }
 /// True for the kinds of objects that `as_tensor` takes; operators answer NotImplemented otherwise.
 bool is_tensor_like(nb::handle h);
 
@@ -74,9 +76,10 @@ Downcast downcast_of(nb::handle allow_downcast);  // False, None, True
 Dims dims_of(nb::handle shape);
 
 /// The value as a NumPy array of exactly this type, converted only as Theano allows; a TypeError
-/// that names `what` otherwise. The result may be `h` itself.
+/// that names `what` otherwise, and says how to `allow` more. The result may be `h` itself.
 nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast downcast,
-                  std::string_view what);
+                  std::string_view what,
+                  std::string_view allow = "give function() allow_input_downcast=True");
 
 // ---- origin.cpp, interrupt.cpp, errors.cpp
 

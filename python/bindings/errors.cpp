@@ -32,7 +32,8 @@ PyObject* class_of(Fault fault) {
 void set_error(const Error& e) {
   // Python's own KeyboardInterrupt for the same Ctrl-C is pending: one is enough.
   if (e.fault() == Fault::Interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
-  PyErr_SetString(class_of(e.fault()), e.what());
+  // What fails while a function runs without a place of its own fails at the line of the call.
+  PyErr_SetString(class_of(e.fault()), e.at(origin_of_caller()).what());
 }
 
 }  // namespace
@@ -47,6 +48,19 @@ void init_errors(nb::module_& m) {
         internal = fault.release().ptr();
       },
       "The classes that errors become.");
+  m.def(
+      "error_text",
+      [](std::string_view title, std::string message, std::string hint) {
+        int fault = 0;
+        while (fault < static_cast<int>(Fault::Internal) &&
+               title_of(static_cast<Fault>(fault)) != title)
+          ++fault;
+        return std::string(Error(static_cast<Fault>(fault), std::move(message), std::move(hint),
+                                 origin_of_caller())
+                               .what());
+      },
+      nb::arg("title"), nb::arg("message"), nb::arg("hint"),
+      "The text of an error at the user's line.");
   linalg = nb::object(nb::module_::import_("numpy.linalg").attr("LinAlgError")).release().ptr();
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {

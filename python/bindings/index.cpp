@@ -76,7 +76,7 @@ void bind_index(nb::module_& m) {
                         return set_subtensor(base, items, v);
                       });
       },
-      nb::arg("x"), nb::arg("y"),
+      tensor_arg("x"), tensor_arg("y"),
       "The tensor that x is a part of, with that part replaced by y: set_subtensor(a[i], y).");
   m.def(
       "inc_subtensor",
@@ -86,7 +86,7 @@ void bind_index(nb::module_& m) {
                         return inc_subtensor(base, items, v);
                       });
       },
-      nb::arg("x"), nb::arg("y"),
+      tensor_arg("x"), tensor_arg("y"),
       "The tensor that x is a part of, with y added to that part; repeated indices add up.");
 }
 

@@ -100,6 +100,16 @@ PyObject* subscript(PyObject* self, PyObject* key) {
   return guarded([&] { return get_item(self, key).release().ptr(); });
 }
 
+int assign(PyObject*, PyObject*, PyObject*) {
+  try {
+    fail(Fault::Type, "index: a variable stands for a value and cannot be changed",
+         "y = T.set_subtensor(x[index], value) is x with a part replaced");
+  } catch (...) {
+    set_python_error();
+  }
+  return -1;
+}
+
 PyObject* iterate(PyObject* self) {
   const TensorType& type = variable_of(self)->type;
   if (type.ndim() != 1 || type.shape[0] < 0) {
@@ -119,17 +129,29 @@ PyObject* iterate(PyObject* self) {
 
 std::vector<PyType_Slot> operator_slots() {
   return {
-      slot(Py_tp_richcompare, compare),    slot(Py_tp_iter, iterate),
-      slot(Py_mp_subscript, subscript),    slot(Py_nb_add, slot_add),
-      slot(Py_nb_subtract, slot_sub),      slot(Py_nb_multiply, slot_mul),
-      slot(Py_nb_true_divide, slot_div),   slot(Py_nb_floor_divide, slot_floor_div),
-      slot(Py_nb_remainder, slot_mod),     slot(Py_nb_divmod, slot_divmod),
-      slot(Py_nb_power, slot_power),       slot(Py_nb_matrix_multiply, slot_matmul),
-      slot(Py_nb_and, slot_and),           slot(Py_nb_or, slot_or),
-      slot(Py_nb_xor, slot_xor),           slot(Py_nb_lshift, slot_lshift),
-      slot(Py_nb_rshift, slot_rshift),     slot(Py_nb_negative, slot_negative),
-      slot(Py_nb_positive, slot_positive), slot(Py_nb_absolute, slot_absolute),
-      slot(Py_nb_invert, slot_invert),     slot(Py_nb_bool, slot_bool),
+      slot(Py_tp_richcompare, compare),
+      slot(Py_tp_iter, iterate),
+      slot(Py_mp_subscript, subscript),
+      slot(Py_mp_ass_subscript, assign),
+      slot(Py_nb_add, slot_add),
+      slot(Py_nb_subtract, slot_sub),
+      slot(Py_nb_multiply, slot_mul),
+      slot(Py_nb_true_divide, slot_div),
+      slot(Py_nb_floor_divide, slot_floor_div),
+      slot(Py_nb_remainder, slot_mod),
+      slot(Py_nb_divmod, slot_divmod),
+      slot(Py_nb_power, slot_power),
+      slot(Py_nb_matrix_multiply, slot_matmul),
+      slot(Py_nb_and, slot_and),
+      slot(Py_nb_or, slot_or),
+      slot(Py_nb_xor, slot_xor),
+      slot(Py_nb_lshift, slot_lshift),
+      slot(Py_nb_rshift, slot_rshift),
+      slot(Py_nb_negative, slot_negative),
+      slot(Py_nb_positive, slot_positive),
+      slot(Py_nb_absolute, slot_absolute),
+      slot(Py_nb_invert, slot_invert),
+      slot(Py_nb_bool, slot_bool),
   };
 }
 

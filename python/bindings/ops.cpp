@@ -72,7 +72,7 @@ void unary(nb::module_& m, const char* name, Unary f) {
         UserLine line;
         return tensor_of(f(as_tensor(x, name)));
       },
-      arg("x"), doc_of(name).c_str());
+      tensor_arg("x"), doc_of(name).c_str());
 }
 
 void binary(nb::module_& m, const char* name, Binary f) {
@@ -82,7 +82,7 @@ void binary(nb::module_& m, const char* name, Binary f) {
         UserLine line;
         return tensor_of(f(as_tensor(a, name), as_tensor(b, name)));
       },
-      arg("a"), arg("b"), doc_of(name).c_str());
+      tensor_arg("a"), tensor_arg("b"), doc_of(name).c_str());
 }
 
 using Reduce = Expr (*)(const Arg&, const Axes&, bool);
@@ -93,7 +93,7 @@ void reduction(nb::module_& m, const char* name, Reduce f) {
         UserLine line;
         return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims));
       },
-      arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
+      tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
 }
 using SumLike = Expr (*)(const Arg&, const Axes&, bool, std::optional<DType>, std::optional<DType>);
 void sum_like(nb::module_& m, const char* name, SumLike f) {
@@ -104,7 +104,7 @@ void sum_like(nb::module_& m, const char* name, SumLike f) {
         return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims, dtype_or_none(dtype),
                            dtype_or_none(acc)));
       },
-      arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
+      tensor_arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
       arg("acc_dtype") = nb::none(), doc_of(name).c_str());
 }
 
@@ -117,7 +117,7 @@ void bind_elementwise(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
       },
-      arg("x"), arg("dtype"), doc_of("cast").c_str());
+      tensor_arg("x"), arg("dtype"), doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {
@@ -125,7 +125,7 @@ void bind_elementwise(nb::module_& m) {
         return tensor_of(
             switch_(as_tensor(c, "switch"), as_tensor(a, "switch"), as_tensor(b, "switch")));
       },
-      arg("cond"), arg("ift"), arg("iff"), doc_of("switch").c_str());
+      tensor_arg("cond"), tensor_arg("ift"), tensor_arg("iff"), doc_of("switch").c_str());
   m.def(
       "clip",
       [](handle x, handle low, handle high) {
@@ -133,7 +133,8 @@ void bind_elementwise(nb::module_& m) {
         return tensor_of(
             clip(as_tensor(x, "clip"), as_tensor(low, "clip"), as_tensor(high, "clip")));
       },
-      arg("x"), arg("min"), arg("max"), "x, but at least min and at most max.");
+      tensor_arg("x"), tensor_arg("min"), tensor_arg("max"),
+      "x, but at least min and at most max.");
 }
 
 void bind_reductions(nb::module_& m) {
@@ -152,14 +153,14 @@ void bind_reductions(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::var(as_tensor(x, "var"), axes_of(axis), keepdims, ddof));
       },
-      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
   m.def(
       "std",
       [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
         UserLine line;
         return tensor_of(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
       },
-      arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
 }
 
 void bind_linear(nb::module_& m) {
@@ -170,21 +171,23 @@ void bind_linear(nb::module_& m) {
         return tensor_of(tensordot(as_tensor(a, "tensordot"), as_tensor(b, "tensordot"),
                                    ints_of(axes_a), ints_of(axes_b)));
       },
-      arg("a"), arg("b"), arg("axes_a"), arg("axes_b"), "The product summed over pairs of axes.");
+      tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
+      "The product summed over pairs of axes.");
   m.def(
       "cholesky",
       [](handle a, bool lower) {
         UserLine line;
         return tensor_of(cholesky(as_tensor(a, "cholesky"), lower));
       },
-      arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
+      tensor_arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
   m.def(
       "solve",
       [](handle a, handle b, const std::string& kind, bool trans) {
         UserLine line;
         return tensor_of(solve(as_tensor(a, "solve"), as_tensor(b, "solve"), kind, trans));
       },
-      arg("a"), arg("b"), arg("kind") = "general", arg("trans") = false, doc_of("solve").c_str());
+      tensor_arg("a"), tensor_arg("b"), arg("kind") = "general", arg("trans") = false,
+      doc_of("solve").c_str());
   m.def(
       "conv2d",
       [](handle x, handle w, const std::string& border_mode, handle pad,
@@ -200,8 +203,8 @@ void bind_linear(nb::module_& m) {
         options.groups = groups;
         return tensor_of(conv2d(as_tensor(x, "conv2d"), as_tensor(w, "conv2d"), options));
       },
-      arg("x"), arg("w"), arg("border_mode"), arg("pad"), arg("subsample"), arg("dilation"),
-      arg("flip"), arg("groups"), doc_of("conv2d").c_str());
+      tensor_arg("x"), tensor_arg("w"), arg("border_mode"), arg("pad"), arg("subsample"),
+      arg("dilation"), arg("flip"), arg("groups"), doc_of("conv2d").c_str());
 }
 
 void bind_random(nb::module_& m) {
@@ -239,7 +242,7 @@ void bind_random(nb::module_& m) {
         UserLine line;
         return tensor_of(dropout(as_tensor(x, "dropout"), p, stream));
       },
-      arg("x"), arg("p"), arg("stream"),
+      tensor_arg("x"), arg("p"), arg("stream"),
       "Sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
 }
 

@@ -20,7 +20,8 @@ void set_value(nb::handle self, nb::handle value, bool) {
   SharedVariable* shared = shared_of(self);
   NodeObject* object = node_object(self);
   std::string what = fmt::format("set_value of {}", label(Expr(Ref<Variable>(shared))));
-  nb::object data = filter(value, shared->type, object->strict, object->downcast, what);
+  nb::object data = filter(value, shared->type, object->strict, object->downcast, what,
+                           "give shared() allow_downcast=True");
   Array array = array_from(data);
   nb::gil_scoped_release no_gil;
   shared->set_value(array);

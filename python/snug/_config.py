@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from snug import _core
+from snug._errors import error
 
 
 def _one_of(*allowed: Any) -> Callable[[str, Any], Any]:
     def check(name: str, value: Any) -> Any:
         if value not in allowed:
-            raise ValueError(
-                f"config.{name}: {value!r} is not allowed; choose one of "
-                + ", ".join(repr(a) for a in allowed)
+            raise error(
+                ValueError,
+                f"config.{name}: {value!r} is not allowed",
+                "choose one of " + ", ".join(repr(a) for a in allowed),
             )
         return value
 
@@ -29,18 +31,20 @@ def _float_type(name: str, value: Any) -> Any:
 
 def _budget(name: str, value: Any) -> Any:
     if value is not None and not isinstance(value, (str, int)):
-        raise ValueError(f"config.{name}: expected None, bytes or text like '4GiB', got {value!r}")
+        raise error(
+            ValueError, f"config.{name}: expected None, bytes or text like '4GiB', got {value!r}"
+        )
     return value
 
 
 def _count(name: str, value: Any) -> Any:
     if not isinstance(value, int) or value < 0:
-        raise ValueError(f"config.{name}: expected an integer of at least 0, got {value!r}")
+        raise error(ValueError, f"config.{name}: expected an integer of at least 0, got {value!r}")
     return value
 
 
 def _read_only(name: str, value: Any) -> Any:
-    raise ValueError(f"config.{name} cannot be changed")
+    raise error(ValueError, f"config.{name} cannot be changed")
 
 
 class Config:
@@ -74,10 +78,15 @@ class Config:
         for name, (default, _) in self._settings.items():
             self.__dict__[name] = default
 
-    def _unknown(self, name: str) -> AttributeError:
+    def _unknown(self, name: str) -> Exception:
         near = _core.nearest(name, list(self._settings))
-        hint = f"; did you mean config.{near}?" if near else ""
-        return AttributeError(f"there is no setting config.{name}{hint}")
+        return error(
+            AttributeError,
+            f"there is no setting config.{name}",
+            f"did you mean config.{near}?"
+            if near
+            else "the settings are " + ", ".join(self._settings),
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise self._unknown(name)
@@ -87,9 +96,15 @@ class Config:
             raise self._unknown(name)
         self.__dict__[name] = self._settings[name][1](name, value)
 
-    @contextlib.contextmanager
-    def change_flags(self, **settings: Any) -> Iterator[None]:
+    def change_flags(self, **settings: Any) -> contextlib.AbstractContextManager[None]:
         """Other settings for the time of a `with` block."""
+        for name in settings:  # fails at the user's line, not inside contextlib
+            if name not in self._settings:
+                raise self._unknown(name)
+        return self._changed(settings)
+
+    @contextlib.contextmanager
+    def _changed(self, settings: dict[str, Any]) -> Iterator[None]:
         before = {name: getattr(self, name) for name in settings}
         try:
             for name, value in settings.items():

@@ -27,4 +27,16 @@ class InternalError(RuntimeError):
     __module__ = "snug"
 
 
+def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
+    """An exception with the text that all errors have: what, at which line, what to do."""
+    return kind(_core.error_text(_TITLES[kind], message, hint))
+
+
+_TITLES = {
+    AttributeError: "value error",
+    IndexError: "index error",
+    NotImplementedError: "not supported",
+    TypeError: "type error",
+    ValueError: "value error",
+}
 _core._set_error_classes(MissingInputError, UnusedInputError, DisconnectedInputError, InternalError)

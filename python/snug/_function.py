@@ -8,7 +8,7 @@ from typing import Any
 
 from snug import _core
 from snug._config import config
-from snug._errors import UnusedInputError
+from snug._errors import UnusedInputError, error
 
 _MODES = {
     "FAST_RUN": "fast",
@@ -37,13 +37,15 @@ class In:
         shared: bool = False,
     ):
         if not isinstance(variable, _core.Variable):
-            raise TypeError(f"In: expected a variable, got {type(variable).__name__}")
+            raise error(TypeError, f"In: expected a variable, got {type(variable).__name__}")
         if update is not None or implicit:
-            raise NotImplementedError(
-                "In: update= and implicit= are not supported; use a shared variable and updates="
+            raise error(
+                NotImplementedError,
+                "In: update= and implicit=",
+                "use a shared variable and function(..., updates=)",
             )
         if isinstance(value, _core.Variable):
-            raise TypeError("In: value must be a number or an array, not a variable")
+            raise error(TypeError, "In: value must be a number or an array, not a variable")
         self.variable = variable
         self.name = name if name is not None or not autoname else variable.name
         self.value = value
@@ -81,9 +83,17 @@ def _pairs(what: str, items: Any) -> list[tuple[Any, Any]]:
     pairs = []
     for item in items:
         if isinstance(item, _core.Variable) or not isinstance(item, (tuple, list)):
-            raise TypeError(f"function: {what} must be (variable, expression) pairs, got {item!r}")
+            raise error(
+                TypeError,
+                f"function: {what} must be (variable, expression) pairs, got {item!r}",
+                f"write {what}=[(variable, expression)] or a dict",
+            )
         if len(item) != 2:
-            raise ValueError(f"function: {what} has an entry of {len(item)} items; expected 2")
+            raise error(
+                ValueError,
+                f"function: {what} has an entry of {len(item)} items, not 2",
+                "each entry is a (variable, expression) pair",
+            )
         pairs.append((item[0], item[1]))
     return pairs
 
@@ -115,14 +125,16 @@ def _input(item: Any, allow_downcast: bool | None) -> dict[str, Any]:
     entry = item if isinstance(item, In) else None
     if entry is None:
         if not isinstance(item, _core.Variable):
-            raise TypeError(
-                f"function: inputs must be variables, got {item!r} ({type(item).__name__})"
+            raise error(
+                TypeError,
+                f"function: inputs must be variables, got {item!r} ({type(item).__name__})",
             )
         entry = In(item)
     if isinstance(entry.variable, _core.SharedVariable):
-        raise TypeError(
-            f"function: the shared variable {entry.variable} cannot be an input; "
-            "use givens= to put another value in its place"
+        raise error(
+            TypeError,
+            f"function: the shared variable {entry.variable} cannot be an input",
+            "a function reads it by itself; givens= puts another value in its place",
         )
     return {
         "variable": entry.variable,
@@ -170,9 +182,13 @@ def function(
     The other arguments are Theano's.
     """
     if not isinstance(inputs, (list, tuple)):
-        raise TypeError("function: inputs must be a list, also if there is only one")
+        raise error(
+            TypeError,
+            f"function: inputs must be a list, got {type(inputs).__name__}",
+            "write function([x], ...), also if there is only one",
+        )
     if profile:
-        raise NotImplementedError("function: profile= is not supported; see f.explain()")
+        raise error(NotImplementedError, "function: profile=", "see f.explain()")
     entries = [_input(item, allow_input_downcast) for item in inputs]
 
     result: Any
@@ -180,7 +196,7 @@ def function(
         results, result = [], []
     elif isinstance(outputs, Mapping):
         if not all(isinstance(key, str) for key in outputs):
-            raise TypeError("function: the keys of a dict of outputs must be strings")
+            raise error(TypeError, "function: the keys of a dict of outputs must be strings")
         results, result = [_output(v) for v in outputs.values()], tuple(outputs)
     elif isinstance(outputs, (list, tuple)):
         results, result = [_output(v) for v in outputs], []
@@ -195,13 +211,19 @@ def function(
 
     unused = config.on_unused_input if on_unused_input is None else on_unused_input
     if unused not in ("raise", "warn", "ignore"):
-        raise ValueError(
-            f"function: on_unused_input is {unused!r}; choose 'raise', 'warn' or 'ignore'"
+        raise error(
+            ValueError,
+            f"function: on_unused_input is {unused!r}",
+            "choose 'raise', 'warn' or 'ignore'",
         )
     budget = config.memory if memory is None else memory
     chosen = config.mode if mode is None else mode
     if not isinstance(chosen, str):
-        raise TypeError(f"function: mode must be a string, got {type(chosen).__name__}")
+        raise error(
+            TypeError,
+            f"function: mode must be a string, got {type(chosen).__name__}",
+            "modes are 'fast', 'check' and 'reference'",
+        )
     options = {
         "updates": update_pairs,
         "givens": given_pairs,
@@ -219,8 +241,8 @@ def function(
     }
     try:
         return _core.compile(entries, results, result, options)
-    except UnusedInputError as error:
+    except UnusedInputError as unused_input:
         if unused != "warn":
             raise
-        warnings.warn(str(error), stacklevel=2)
+        warnings.warn(str(unused_input), stacklevel=2)
         return _core.compile(entries, results, result, {**options, "ignore_unused": True})

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snug import _core
+from snug._errors import error
 
 
 def shared(
@@ -26,11 +27,12 @@ def shared(
     which `borrow` allows and does not demand.
     """
     if isinstance(value, _core.Variable):
-        raise TypeError(f"shared: {value} is a variable; give an array or a number")
+        raise error(TypeError, f"shared: {value} is a variable", "give an array or a number")
     if isinstance(value, (list, tuple, dict, str)) or value is None:
-        raise TypeError(
-            f"shared: cannot make a shared variable of a {type(value).__name__}; "
-            "use numpy.asarray(value)"
+        raise error(
+            TypeError,
+            f"shared: cannot make a shared variable of a {type(value).__name__}",
+            "give a number or an array: numpy.asarray(value)",
         )
     if isinstance(value, (bool, int, float)):
         value = np.asarray(value)

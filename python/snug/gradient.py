@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from snug import _core
-from snug._errors import DisconnectedInputError
+from snug._errors import DisconnectedInputError, error
 
 
 def grad(
@@ -29,17 +29,19 @@ def grad(
     return_disconnected  what stands for its gradient: "zero", "None" or "Disconnected"
     """
     if disconnected_inputs not in ("raise", "warn", "ignore"):
-        raise ValueError(
-            f"grad: disconnected_inputs is {disconnected_inputs!r}; "
-            "choose 'raise', 'warn' or 'ignore'"
+        raise error(
+            ValueError,
+            f"grad: disconnected_inputs is {disconnected_inputs!r}",
+            "choose 'raise', 'warn' or 'ignore'",
         )
     if str(return_disconnected).lower() not in ("zero", "none", "disconnected"):
-        raise ValueError(
-            f"grad: return_disconnected is {return_disconnected!r}; "
-            "choose 'zero', 'None' or 'Disconnected'"
+        raise error(
+            ValueError,
+            f"grad: return_disconnected is {return_disconnected!r}",
+            "choose 'zero', 'None' or 'Disconnected'",
         )
     if cost is None and not known_grads:
-        raise ValueError("grad: without a cost known_grads must be given")
+        raise error(ValueError, "grad: there is no cost", "give a cost, or known_grads")
     several = isinstance(wrt, (list, tuple))
     targets = list(wrt) if several else [wrt]
     known = list(known_grads.items()) if isinstance(known_grads, Mapping) else known_grads or []
@@ -50,10 +52,10 @@ def grad(
     arguments = (cost, targets, list(constants), known)
     try:
         found = _core.gradients(*arguments, disconnected_inputs != "ignore", zero)
-    except DisconnectedInputError as error:
+    except DisconnectedInputError as disconnected:
         if disconnected_inputs == "raise":
             raise
-        warnings.warn(str(error), stacklevel=2)
+        warnings.warn(str(disconnected), stacklevel=2)
         found = _core.gradients(*arguments, False, zero)
     if add_names and cost is not None and cost.name:
         for g, x in zip(found, targets):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from snug import _core
+from snug._errors import error
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -30,7 +31,7 @@ def map(
     """
     inputs = [_core.as_tensor(s, "map") for s in _as_list(sequences)]
     if not inputs:
-        raise ValueError("map: at least one sequence is needed")
+        raise error(ValueError, "map: at least one sequence is needed")
     if go_backwards:
         inputs = [s[::-1] for s in inputs]
     extra = [_core.as_tensor(s, "map") for s in _as_list(non_sequences)]
@@ -69,11 +70,13 @@ def clone(output: Any, replace: Any = None, strict: bool = True, share_inputs: b
     pairs = list(replace.items()) if isinstance(replace, Mapping) else list(replace or [])
     several = isinstance(output, (list, tuple))
     if not share_inputs:
-        raise NotImplementedError("clone: share_inputs=False is not supported")
+        raise error(NotImplementedError, "clone: share_inputs=False")
     if strict:
         for old, new in pairs:
             if _core.as_tensor(new, "clone").type != old.type:
-                raise TypeError(f"clone: {old} is {old.type} and its replacement is {new.type}")
+                raise error(
+                    TypeError, f"clone: {old} is {old.type} and its replacement is {new.type}"
+                )
     roots: Sequence[Any] = output if several else [output]
     result = _core.substitute(list(roots), pairs)
     return result if several else result[0]

@@ -10,6 +10,7 @@
 
 #include "api/check_mode.h"
 #include "backend/cpu/jit.h"
+#include "backend/native/copy.h"
 #include "backend/reference/interpret_graph.h"
 #include "exec/executor.h"
 #include "graph/substitute_sizes.h"
@@ -28,6 +29,11 @@ bool contiguous(const ArgView& a) {
     expected *= a.shape[i];
   }
   return true;
+}
+
+bool aligned(const ArgView& a) {
+  return reinterpret_cast<std::uintptr_t>(a.data) % static_cast<std::uintptr_t>(size_of(a.dtype)) ==
+         0;
 }
 
 Array as_array(const ArgView& a) {
@@ -243,12 +249,11 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
                 fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
                             input_types.size(), arguments.size()));
   c.arguments.assign(arguments.begin(), arguments.end());
-  c.copies.clear();
+  c.copied.assign(arguments.size(), false);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i < input_types.size()) check_argument(i, arguments[i]);
-    ArgView& a = c.arguments[i];
-    bool copy = !contiguous(a) || reinterpret_cast<std::uintptr_t>(a.data) %
-                                      static_cast<std::uintptr_t>(size_of(a.dtype));
+    const ArgView& a = c.arguments[i];
+    bool copy = !contiguous(a) || !aligned(a);
     if (!copy) {
       const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
       for (const Shared& s : shared_) {
@@ -257,10 +262,7 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
         copy |= a.data < v.data + v.bytes() && v.data < end;
       }
     }
-    if (!copy) continue;
-    c.copies.push_back(as_array(a).contiguous_copy());
-    a.data = c.copies.back().data;
-    a.strides = c.copies.back().strides;
+    c.copied[i] = copy;
   }
 }
 
@@ -346,8 +348,9 @@ std::uint64_t FunctionImpl::fixed_bytes(const Graph& g, std::span<const std::int
 
 std::shared_ptr<const Executable> FunctionImpl::executable_for(
     const std::shared_ptr<const Lowered>& l, std::span<const std::int64_t> symbols,
-    std::span<const std::int64_t> sizes) {
+    std::span<const std::int64_t> sizes, const std::vector<bool>& copied) {
   auto matches = [&](const Executable& e) {
+    if (e.planned->kind.copied != copied) return false;
     for (std::size_t i = 0; i < l->key.size(); ++i)
       if (e.key[i] != sizes[l->key[i]]) return false;
     return true;
@@ -359,18 +362,18 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
     }
   const Graph& g = l->program.graph;
   SizeBounds bounds = bound_sizes(g.sizes(), symbols, symbols);
-  std::vector<bool> same_shape;
+  CallKind kind{{}, copied};
   for (const Update& u : g.updates()) {
     const Type &a = g.type(g.inputs()[u.input].value), &b = g.type(u.value);
     bool same = true;
     for (std::size_t k = 0; k < a.dims.size(); ++k)
       same &= bounds.high[a.dims[k]] == bounds.high[b.dims[k]] &&
               bounds.low[b.dims[k]] == bounds.high[b.dims[k]];
-    same_shape.push_back(same);
+    kind.same_shape.push_back(same);
   }
   std::uint64_t fixed = compile_.budget ? fixed_bytes(g, bounds.high) : 0;
   std::shared_ptr<const Executable> e =
-      instantiate(*l, std::move(bounds), same_shape, fixed, compile_, plans_);
+      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_, plans_);
   if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
     plans_.insert(plans_.begin(), e->planned);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
@@ -413,7 +416,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       c.lowered = lowered_;
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
-      c.keep = executable_for(c.lowered, c.symbols, c.sizes);
+      c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
     }
     c.executable = c.keep.get();
     const Graph& g = c.lowered->program.graph;
@@ -470,6 +473,24 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   }
 }
 
+void FunctionImpl::copy_arguments(CallContext& c) {
+  const std::vector<Buffer>& buffers = c.executable->planned->schedule.buffers;
+  // The arguments have the first buffers, in order.
+  for (std::size_t i = 0; i < c.arguments.size(); ++i) {
+    if (!c.copied[i]) continue;
+    const ArgView& a = c.arguments[i];
+    ArgDesc from{a.dtype, a.shape, a.strides}, to{a.dtype, a.shape, contiguous_strides(a.shape)};
+    SNUG_CHECK(buffers[i].index == i && buffers[i].where == Where::Arena,
+               "argument {} is elsewhere", i);
+    if (aligned(a)) {
+      native::copy(to, c.buffers[i], from, a.data, c.executable->parallel ? compile_.threads : 1);
+    } else {
+      Array whole = as_array(a).contiguous_copy();
+      std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
+    }
+  }
+}
+
 void FunctionImpl::finish(CallContext& c) {
   const Graph& g = c.lowered->program.graph;
   for (const Update& u : g.updates()) {
@@ -502,7 +523,10 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     checker.start(state);
     state.observer = &checker;
   }
-  auto work = [&] { run_steps(*c.executable, state); };
+  auto work = [&] {
+    copy_arguments(c);
+    run_steps(*c.executable, state);
+  };
   if (c.executable->parallel) {
     run_on_executor(work);
   } else {
@@ -537,7 +561,6 @@ void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> out
 
 void FunctionImpl::release(CallContext& c) noexcept {
   unlock(c);
-  c.copies.clear();
   std::shared_ptr<FunctionImpl> self = std::move(c.function);  // dies after the lock
   {
     std::lock_guard lock(context_mutex_);
@@ -575,7 +598,8 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
   std::vector<std::int64_t> symbols = symbols_for(g, all), sizes(g.sizes().nodes().size());
   evaluate_sizes(g.sizes(), symbols, sizes);
   check_requirements(g, l->early_requirements, sizes);
-  std::shared_ptr<const Executable> e = executable_for(l, symbols, sizes);
+  std::shared_ptr<const Executable> e =
+      executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
 
   MemoryReport r;
   auto bytes = [&](Value v) {

@@ -28,8 +28,8 @@ struct CallContext {
   std::vector<ArgView> arguments;
   std::vector<Array> stage_values;  // results of the first stage, if there is one
   std::vector<ArgView> stage_arguments;
-  std::vector<Array> copies;  // of strided, misaligned or overlapping arguments
-  std::vector<Array> fresh;   // new storage of shared variables, by graph input
+  std::vector<bool> copied;  // per argument: CallKind::copied
+  std::vector<Array> fresh;  // new storage of shared variables, by graph input
   std::vector<Dims> output_shapes;
   std::size_t locked = 0;  // shared variables locked so far
   bool busy = false;
@@ -73,10 +73,12 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
   std::shared_ptr<const Executable> executable_for(const std::shared_ptr<const Lowered>& lowered,
                                                    std::span<const std::int64_t> symbols,
-                                                   std::span<const std::int64_t> sizes);
+                                                   std::span<const std::int64_t> sizes,
+                                                   const std::vector<bool>& copied);
   std::vector<std::int64_t> symbols_for(const Graph& graph, std::span<const Dims> shapes) const;
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
+  void copy_arguments(CallContext& context);
   void finish(CallContext& context);
   void run_reference(CallContext& context, std::span<std::byte* const> outputs);
 

@@ -154,8 +154,10 @@ void check_cost(const Expr& cost) {
          fmt::format("grad: the cost must be 0-d, {} is {}", label(cost), describe(cost.type())),
          "take the mean or the sum of it");
   if (!is_float(cost.dtype()))
-    fail(Fault::Type, fmt::format("grad: the cost must be a float, {} is {}", label(cost),
-                                  name_of(cost.dtype())));
+    fail(
+        Fault::Type,
+        fmt::format("grad: the cost must be a float, {} is {}", label(cost), name_of(cost.dtype())),
+        "cast what it is made of to a float");
 }
 
 }  // namespace
@@ -173,8 +175,9 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
   }
   for (const auto& [x, g] : options.known_grads)
     if (!x || !g || x.ndim() != g.ndim())
-      fail(Fault::Type, fmt::format("grad: the known gradient of {} does not have its dimensions",
-                                    x ? label(x) : "(nothing)"));
+      fail(Fault::Type,
+           fmt::format("grad: {} has {} dimensions, its known gradient {}",
+                       x ? label(x) : "(nothing)", x ? x.ndim() : 0, g ? g.ndim() : 0));
 
   Sweep sweep(seeds, options.known_grads, wrt, options.consider_constant);
   std::vector<Expr> out;

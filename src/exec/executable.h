@@ -50,7 +50,7 @@ void check_requirements(const Graph& graph, std::span<const std::uint32_t> which
 struct Planned {
   Schedule schedule;
   MemoryPlan plan;
-  std::vector<bool> same_shape;
+  CallKind kind;
   std::vector<std::string> recomputed;
 };
 
@@ -116,8 +116,7 @@ struct PreparedTasks {
   std::vector<std::unique_ptr<PreparedCall>> calls;  // per task, null for kernels
   TaskSizes sizes;
 };
-PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds,
-                            std::vector<bool> same_shape);
+PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds, CallKind kind);
 
 /// Binds a plan to sizes.
 std::unique_ptr<Executable> link(const Lowered& lowered, std::shared_ptr<const Planned> planned,

@@ -77,10 +77,9 @@ CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
 
 }  // namespace
 
-PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds,
-                            std::vector<bool> same_shape) {
+PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind) {
   PreparedTasks out;
-  out.sizes.same_shape = std::move(same_shape);
+  out.sizes.kind = std::move(kind);
   for (const Task& t : l.program.tasks) {
     std::unique_ptr<PreparedCall> call;
     if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {

@@ -104,8 +104,9 @@ class LoopCall : public PreparedCall {
     for (std::size_t s = 0; s < table.symbols().size(); ++s)
       std::tie(low[s], high[s]) = symbol_bounds(table.symbols()[s], site, first, last);
     SizeBounds bounds = bound_sizes(table, low, high);
-    std::vector<bool> same_shape(l_.program.graph.updates().size(), true);
-    PreparedTasks tasks = prepare_tasks(l_, bounds, same_shape);
+    CallKind kind;
+    kind.same_shape.assign(l_.program.graph.updates().size(), true);
+    PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind));
     tasks.sizes.sizes = bounds.high;
     auto planned = std::make_shared<Planned>();
     planned->schedule = order(l_.program, tasks.sizes);

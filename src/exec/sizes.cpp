@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "backend/reference/evaluate_sizes.h"
@@ -84,7 +85,9 @@ SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low
 
 std::int64_t read_integer(const std::byte* data, DType dtype, std::size_t element) {
   auto at = [&]<class T>(const T*) {
-    return static_cast<std::int64_t>(reinterpret_cast<const T*>(data)[element]);
+    T value;  // the memory may be the caller's, of any alignment
+    std::memcpy(&value, data + element * sizeof(T), sizeof(T));
+    return static_cast<std::int64_t>(value);
   };
   switch (dtype) {
     case DType::I8: return at(static_cast<const std::int8_t*>(nullptr));

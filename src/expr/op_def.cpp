@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+
+#include "expr/shape_text.h"
 
 namespace snug {
 namespace {
@@ -148,7 +151,7 @@ SizeId Infer::size_element(std::size_t i, std::size_t element) {
   if (element < input_elements[i].size()) return input_elements[i][element];
   if (is_float(in(i).dtype))
     error(Fault::Type,
-          fmt::format("a size must be an integer, argument {} is {}", i, name_of(in(i).dtype)));
+          fmt::format("a size must be an integer, argument {} is {}", i + 1, name_of(in(i).dtype)));
   return stage_symbol(i, element);
 }
 
@@ -170,19 +173,25 @@ SizeId Infer::runtime_size(SizeId high) {
   return sizes.symbol(s);
 }
 
-void Infer::error(Fault fault, std::string message, std::string hint) const {
-  fail(fault, fmt::format("{}: {}", op.name, message), std::move(hint));
+namespace {
+/// The message behind the op's name, unless it starts with the name of the public function that
+/// users know the op by: "set_subtensor: ...".
+std::string titled(const OpDef& op, const std::string& message) {
+  std::size_t colon = 0;
+  while (colon < message.size() &&
+         (std::isalnum(static_cast<unsigned char>(message[colon])) || message[colon] == '_'))
+    ++colon;
+  if (colon > 0 && colon < message.size() && message[colon] == ':') return message;
+  return fmt::format("{}: {}", op.name, message);
 }
 
-namespace {
-std::string shapes_text(const SizeTable& sizes, const std::vector<SizeDims>& shapes) {
-  std::string text;
+std::vector<Dims> known_shapes(const SizeTable& sizes, const std::vector<SizeDims>& shapes) {
+  std::vector<Dims> out;
   for (const SizeDims& dims : shapes) {
-    Dims d;
-    for (SizeId id : dims) d.push_back(sizes.known(id).value_or(-1));
-    text += (text.empty() ? ": " : " and ") + describe_shape(d);
+    Dims& d = out.emplace_back();
+    for (SizeId id : dims) d.push_back(sizes.known(id).value_or(kUnknownSize));
   }
-  return text;
+  return out;
 }
 
 /// The shapes of the first operands; those that only decide sizes say nothing.
@@ -196,13 +205,19 @@ std::vector<SizeDims> shown_shapes(const Infer& f) {
 }
 }  // namespace
 
+void Infer::error(Fault fault, std::string message, std::string hint) const {
+  fail(fault, titled(op, message), std::move(hint));
+}
+
 void Infer::require_equal(SizeId a, SizeId b, std::string message, std::string hint) {
   if (a == b) return;
   std::vector<SizeDims> shapes = shown_shapes(*this);
-  if (sizes.known(a) && sizes.known(b))
-    error(Fault::Shape, message + shapes_text(sizes, shapes), std::move(hint));
-  requirements.push_back({a, b, true, fmt::format("{}: {}", op.name, message), std::move(hint),
-                          std::move(shapes), current_origin()});
+  if (sizes.known(a) && sizes.known(b)) {
+    const std::vector<Dims> known = known_shapes(sizes, shapes);
+    error(Fault::Shape, with_shapes(message, known), fill_shapes(hint, known));
+  }
+  requirements.push_back(
+      {a, b, true, titled(op, message), std::move(hint), std::move(shapes), current_origin()});
 }
 
 void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string hint,
@@ -211,16 +226,17 @@ void Infer::require_at_most(SizeId a, SizeId b, std::string message, std::string
   std::vector<SizeDims> shapes = shown_shapes(*this);
   if (sizes.known(a) && sizes.known(b)) {
     if (*sizes.known(a) <= *sizes.known(b)) return;
-    error(fault, message + shapes_text(sizes, shapes), std::move(hint));
+    const std::vector<Dims> known = known_shapes(sizes, shapes);
+    error(fault, with_shapes(message, known), fill_shapes(hint, known));
   }
-  requirements.push_back({a, b, false, fmt::format("{}: {}", op.name, message), std::move(hint),
-                          std::move(shapes), current_origin(), fault});
+  requirements.push_back({a, b, false, titled(op, message), std::move(hint), std::move(shapes),
+                          current_origin(), fault});
 }
 
 void Infer::require_ndim(std::size_t i, int ndim) const {
   if (in(i).ndim() != ndim)
-    error(Fault::Type,
-          fmt::format("argument {} must have {} dimensions, it has {}", i, ndim, in(i).ndim()));
+    error(Fault::Type, fmt::format("argument {} must have {} dimension{}, it has {}", i + 1, ndim,
+                                   ndim == 1 ? "" : "s", in(i).ndim()));
 }
 
 Layout contiguous_layout(SizeTable& sizes, const SizeDims& dims) {

@@ -8,7 +8,8 @@ void require_expr(const char* what, const Expr& e) {
 
 std::int64_t normal_axis(const char* what, std::int64_t axis, int ndim) {
   if (axis < -ndim || axis >= ndim)
-    fail(Fault::Value, fmt::format("{}: axis {} of a value of {} dimensions", what, axis, ndim));
+    fail(Fault::Value,
+         fmt::format("{}: there is no axis {} in a value of {} dimensions", what, axis, ndim));
   return axis < 0 ? axis + ndim : axis;
 }
 

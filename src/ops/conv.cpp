@@ -20,8 +20,11 @@ void check_attrs(const Infer& f, const Conv& c) {
     f.error(Fault::Value, "pad has 4 entries, stride and dilation have 2");
   for (std::size_t k = 0; k < 2; ++k)
     if (c.stride[k] < 1 || c.dilation[k] < 1)
-      f.error(Fault::Value, "strides and dilations are at least 1");
-  if (c.groups < 1) f.error(Fault::Value, fmt::format("{} groups", c.groups));
+      f.error(Fault::Value,
+              fmt::format("strides ({}, {}) and dilations ({}, {}) must be at least 1", c.stride[0],
+                          c.stride[1], c.dilation[0], c.dilation[1]));
+  if (c.groups < 1)
+    f.error(Fault::Value, fmt::format("there are {} groups, it must be at least 1", c.groups));
 }
 
 /// The size of the output on spatial axis k (0: rows, 1: columns).
@@ -35,8 +38,9 @@ void require_channels(Infer& f, const Conv& c, SizeId x_channels, SizeId w_in, S
   SizeTable& t = f.sizes;
   f.require_equal(
       x_channels, t.mul(w_in, t.constant(c.groups)),
-      c.groups == 1 ? "channels of the image and the filters differ"
-                    : fmt::format("channels of the image must be {} times the filters'", c.groups));
+      c.groups == 1
+          ? "the numbers of channels of the images and the filters differ"
+          : fmt::format("the images must have {} times the channels of the filters", c.groups));
   if (c.groups > 1)
     f.require_equal(t.mod(w_out, t.constant(c.groups)), t.zero(),
                     fmt::format("the number of filters is no multiple of {} groups", c.groups));
@@ -59,7 +63,7 @@ void conv2d_rule(Infer& f) {
   out.broadcast = bit(x.broadcastable(0), 0) | bit(w.broadcastable(0), 1);
   for (std::size_t k = 0; k < 2; ++k) {
     SizeId d = out_size(f.sizes, c, k, x.dims[2 + k], w.dims[2 + k]);
-    f.require_at_most(f.sizes.zero(), d, "the filters are larger than the padded image");
+    f.require_at_most(f.sizes.zero(), d, "the filters are larger than the padded images");
     out.dims.push_back(d);
   }
   f.out(out);

@@ -43,7 +43,8 @@ std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int nd
   for (std::int64_t a : axes.list) out.push_back(normal_axis(what, a, ndim));
   std::sort(out.begin(), out.end());
   if (std::adjacent_find(out.begin(), out.end()) != out.end())
-    fail(Fault::Value, fmt::format("{}: an axis is given twice", what));
+    fail(Fault::Value, fmt::format("{}: an axis is given twice", what),
+         "negative axes count from the end: -1 is the last one");
   return out;
 }
 
@@ -231,7 +232,8 @@ Expr mean(const Arg& x, const Axes& axes, bool keepdims, std::optional<DType> dt
   require_expr("mean", x.expr);
   DType out = dtype.value_or(is_float(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
   if (!is_float(out))
-    fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)));
+    fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)),
+         "cast the mean");
   // A sum of 16-bit floats overflows where their mean does not.
   DType work = size_of(out) == 2 ? DType::F32 : out;
   Expr total = reduce_sum(ops::sum, ReduceOp::Sum, x.expr, axes, keepdims, work, acc);

@@ -154,8 +154,7 @@ const OpDef eye = {
             f.require_ndim(i, 0);
             require_discrete(f, i);
             SizeId d = f.size_element(i);
-            if (!nonnegative(f.sizes, d))
-              f.require_at_most(f.sizes.zero(), d, "a size is negative");
+            require_nonnegative(f, d, i == 0 ? "the number of rows" : "the number of columns");
             out.dims.push_back(d);
           }
           f.out(out);

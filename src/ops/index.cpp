@@ -11,23 +11,27 @@ Type picked_type(Infer& f, std::size_t first) {
   if (f.count() <= first) f.error(Fault::Type, "needs at least one index array");
   const std::size_t count = f.count() - first;
   if (count > x.dims.size())
-    f.error(Fault::Index, fmt::format("{} indices for a value of {} dimensions", count, x.ndim()));
+    f.error(Fault::Index,
+            fmt::format("index: {} indices for a value of {} dimensions", count, x.ndim()));
   Type out = f.in(first);
   for (std::size_t i = first; i < f.count(); ++i) {
     const Type& index = f.in(i);
     if (index.dtype != DType::I64)
       f.error(Fault::Type, fmt::format("indices are int64, not {}", name_of(index.dtype)));
     if (index.ndim() != out.ndim())
-      f.error(Fault::Type, "index arrays differ in their number of dimensions");
+      f.error(Fault::Type, "index: index arrays differ in their number of dimensions");
     for (std::size_t k = 0; k < out.dims.size(); ++k) {
-      f.require_equal(out.dims[k], index.dims[k], fmt::format("index arrays differ on axis {}", k));
+      const std::size_t before = f.requirements.size();
+      f.require_equal(out.dims[k], index.dims[k],
+                      fmt::format("index: index arrays differ on axis {}", k));
+      if (f.requirements.size() > before) f.requirements.back().shapes = {out.dims, index.dims};
       if (!f.sizes.known(out.dims[k])) out.dims[k] = index.dims[k];
       if (!index.broadcastable(k)) out.broadcast &= static_cast<std::uint8_t>(~(1u << k));
     }
   }
   out.dtype = x.dtype;
   if (out.dims.size() + x.dims.size() - count > 8)
-    f.error(Fault::Type, "the result would have more than 8 dimensions");
+    f.error(Fault::Type, "index: the result would have more than 8 dimensions");
   for (std::size_t k = count; k < x.dims.size(); ++k) {
     if (x.broadcastable(k)) out.broadcast |= static_cast<std::uint8_t>(1u << out.dims.size());
     out.dims.push_back(x.dims[k]);

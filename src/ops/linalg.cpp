@@ -9,7 +9,25 @@ namespace {
 void require_numbers(const Infer& f) {
   require_same_dtype(f, 0, 1);
   if (f.in(0).dtype == DType::Bool)
-    f.error(Fault::Type, "is not defined for bool", "cast to a number");
+    f.error(Fault::Type, "is not defined for bool", "cast it to a number");
+}
+
+/// The inner sizes are equal. Two requirements: the first fails where a transpose helps, and says
+/// so, the second elsewhere.
+void require_inner(Infer& f, const Type& a, const Type& b, std::size_t rows) {
+  SizeTable& t = f.sizes;
+  const SizeId inner = a.dims[rows + 1], outer = a.dims[rows];
+  const SizeId first = b.dims[rows], last = b.dims[rows + 1];
+  if (inner == first) return;
+  const char* message = "inner sizes differ";
+  if (rows == 0 && !b.broadcastable(1))
+    f.require_at_most(t.equal(inner, last), t.equal(inner, first), message,
+                      "the transpose of the second argument fits: dot(a, b.T) gives "
+                      "({0.0}, {1.0})");
+  if (rows == 0 && !a.broadcastable(0))
+    f.require_at_most(t.equal(outer, first), t.equal(inner, first), message,
+                      "the transpose of the first argument fits: dot(a.T, b) gives ({0.1}, {1.1})");
+  f.require_equal(inner, first, message);
 }
 
 /// The product of matrices in the last two axes; the axis before is the batch.
@@ -22,11 +40,7 @@ Type product_type(Infer& f, std::size_t rows) {
     out.dims.push_back(f.sizes.known(a.dims[0]) ? a.dims[0] : b.dims[0]);
     if (a.broadcastable(0) && b.broadcastable(0)) out.broadcast |= 1;
   }
-  std::string hint =
-      "if the last sizes are equal, the transpose of the second argument fits: dot(a, b.T)";
-  auto inner_a = f.sizes.known(a.dims[rows + 1]), last_b = f.sizes.known(b.dims[rows + 1]);
-  if (inner_a && last_b && *inner_a == *last_b) hint = "the transpose of the second argument fits";
-  f.require_equal(a.dims[rows + 1], b.dims[rows], "inner sizes differ", hint);
+  require_inner(f, a, b, rows);
   if (a.broadcastable(rows)) out.broadcast |= static_cast<std::uint8_t>(1u << rows);
   if (b.broadcastable(rows + 1)) out.broadcast |= static_cast<std::uint8_t>(1u << (rows + 1));
   out.dims.push_back(a.dims[rows]);
@@ -99,8 +113,10 @@ void cholesky_reference(const ReferenceArgs& r) {
       } else {
         if (!(v > 0))
           fail(Fault::Numeric,
-               fmt::format("cholesky: the matrix is not positive definite (leading minor {})",
-                           j + 1));
+               fmt::format("cholesky: the matrix is not positive definite: leading minor of order "
+                           "{} of a {} x {} matrix",
+                           j + 1, n, n),
+               "add a small multiple of the identity, or compute in float64");
         l[j * n + j] = std::sqrt(v);
       }
     }

@@ -9,7 +9,7 @@ Type broadcast_type(Infer& f, DType dtype) {
   for (std::size_t i = 1; i < f.count(); ++i)
     if (f.in(i).ndim() != ndim)
       f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", ndim, f.in(i).ndim()),
-              "dimshuffle adds axes that stretch");
+              "dimshuffle adds axes that stretch: x.dimshuffle('x', 0)");
   for (std::size_t axis = 0; axis < static_cast<std::size_t>(ndim); ++axis) {
     bool found = false;
     SizeId dim = f.sizes.one();
@@ -22,8 +22,8 @@ Type broadcast_type(Infer& f, DType dtype) {
         continue;
       }
       f.require_equal(dim, d, fmt::format("sizes differ on axis {}", axis),
-                      fmt::format("an axis stretches only if its type is broadcastable; use "
-                                  "addbroadcast(x, {}) or dimshuffle",
+                      fmt::format("an axis of size 1 stretches only if its type says so: "
+                                  "addbroadcast(x, {})",
                                   axis));
       if (!f.sizes.known(dim) && f.sizes.known(d)) dim = d;
     }
@@ -44,8 +44,7 @@ void upcast_rule(Infer& f) { f.out(broadcast_type(f, upcast_all(f))); }
 void signed_rule(Infer& f) {
   DType t = upcast_all(f);
   if (t == DType::Bool)
-    f.error(Fault::Type, "is not defined for bool",
-            "cast to a number, or use invert, bit_xor or bit_and");
+    f.error(Fault::Type, "is not defined for bool", "cast it to a number, or use ~, ^ and &");
   f.out(broadcast_type(f, t));
 }
 
@@ -57,34 +56,40 @@ void bits_rule(Infer& f) {
   for (std::size_t i = 0; i < f.count(); ++i) require_discrete(f, i);
   DType t = upcast_all(f);
   if (!is_discrete(t))
-    f.error(Fault::Type, "has no integer type for both arguments", "cast one of them");
+    f.error(Fault::Type,
+            fmt::format("no integer type holds both {} and {}", name_of(f.in(0).dtype),
+                        name_of(f.in(1).dtype)),
+            "cast one of them");
   f.out(broadcast_type(f, t));
 }
 
 void shift_rule(Infer& f) {
   bits_rule(f);
   if (f.results[0].type.dtype == DType::Bool)
-    f.error(Fault::Type, "is not defined for bool", "cast to an integer type");
+    f.error(Fault::Type,
+            fmt::format("{}: is not defined for bool",
+                        &f.op == &ops::shl ? "left_shift" : "right_shift"),
+            "cast it to an integer type");
 }
 
 void require_float(const Infer& f, std::size_t i) {
   if (!is_float(f.in(i).dtype))
     f.error(Fault::Type,
-            fmt::format("argument {} must be a float, it is {}", i, name_of(f.in(i).dtype)),
-            "cast it");
+            fmt::format("argument {} must be a float, it is {}", i + 1, name_of(f.in(i).dtype)),
+            "cast it: x.astype('float32')");
 }
 
 void require_discrete(const Infer& f, std::size_t i) {
   if (!is_discrete(f.in(i).dtype))
     f.error(Fault::Type,
-            fmt::format("argument {} must be an integer, it is {}", i, name_of(f.in(i).dtype)),
-            "cast it");
+            fmt::format("argument {} must be an integer, it is {}", i + 1, name_of(f.in(i).dtype)),
+            "cast it, x.astype('int64'), or compare it first: (x > 0) & (y > 0)");
 }
 
 void require_same_dtype(const Infer& f, std::size_t i, std::size_t j) {
   if (f.in(i).dtype != f.in(j).dtype)
     f.error(Fault::Type, fmt::format("arguments {} and {} must have one dtype, they are {} and {}",
-                                     i, j, name_of(f.in(i).dtype), name_of(f.in(j).dtype)));
+                                     i + 1, j + 1, name_of(f.in(i).dtype), name_of(f.in(j).dtype)));
 }
 
 void require_part(Infer& f, const Type& part) {
@@ -93,10 +98,28 @@ void require_part(Infer& f, const Type& part) {
   if (y.ndim() != part.ndim())
     f.error(Fault::Type,
             fmt::format("a value of {} dimensions for a part of {}", y.ndim(), part.ndim()));
-  for (std::size_t k = 0; k < part.dims.size(); ++k)
-    f.require_equal(part.dims[k], y.dims[k],
-                    fmt::format("the part and the value differ on axis {}", k),
-                    "an axis stretches only if its type is broadcastable");
+  const bool set = &f.op == &ops::scatter_set || &f.op == &ops::slice_set;
+  const char* what = set ? "set_subtensor" : "inc_subtensor";
+  for (std::size_t k = 0; k < part.dims.size(); ++k) {
+    auto have = f.sizes.known(y.dims[k]), want = f.sizes.known(part.dims[k]);
+    if (have && want && *have != *want)
+      f.error(Fault::Shape, fmt::format("{}: the value has size {} on axis {}, the part has {}",
+                                        what, *have, k, *want));
+    const std::size_t before = f.requirements.size();
+    f.require_equal(
+        part.dims[k], y.dims[k],
+        fmt::format("{}: a value of shape {{1}} does not fit a part of shape {{0}}", what),
+        fmt::format("sizes differ on axis {}, which stretches only if its type says so", k));
+    if (f.requirements.size() > before) f.requirements.back().shapes = {part.dims, y.dims};
+  }
+}
+
+void require_nonnegative(Infer& f, SizeId size, const std::string& name) {
+  if (nonnegative(f.sizes, size)) return;
+  if (auto known = f.sizes.known(size))
+    f.error(Fault::Shape, fmt::format("{} is {}, it must not be negative", name, *known));
+  f.require_at_most(f.sizes.zero(), size, name + " is {0.0}, it must not be negative");
+  f.requirements.back().shapes = {{size}};
 }
 
 Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
@@ -112,8 +135,7 @@ Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
   out.dtype = dtype;
   for (std::int64_t k = 0; k < *ndim; ++k) {
     SizeId d = f.size_element(i, static_cast<std::size_t>(k));
-    if (!nonnegative(f.sizes, d))
-      f.require_at_most(f.sizes.zero(), d, fmt::format("the size of axis {} is negative", k));
+    require_nonnegative(f, d, fmt::format("the size of axis {}", k));
     out.dims.push_back(d);
   }
   if (f.attrs.has("broadcast")) {

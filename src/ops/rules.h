@@ -26,6 +26,8 @@ void require_same_dtype(const Infer& f, std::size_t i, std::size_t j);
 
 /// Input 1 must have the shape of the part of input 0 that it replaces or increases.
 void require_part(Infer& f, const Type& part);
+/// A size that comes from a value is not negative; `name` is what users call it.
+void require_nonnegative(Infer& f, SizeId size, const std::string& name);
 
 /// A shape from an integer vector of known length (input i). `broadcast` is attr "broadcast" if
 /// there is one, else the axes known to be 1.

@@ -14,7 +14,7 @@ Sizes::Sizes(const Expr& v) : vector(v) {
   } else if (v.ndim() != 1 || v.type().shape[0] < 0 || !is_discrete(v.dtype())) {
     fail(Fault::Type,
          fmt::format("sizes: {} is no integer vector of known length", snug::describe(v.type())),
-         "pass a list of sizes");
+         "pass a list of sizes, or give the number of dimensions: x.reshape(sizes, ndim=2)");
   }
 }
 
@@ -48,7 +48,8 @@ Expr make_vector(const std::vector<Expr>& elements) {
     require_expr("make_vector", e);
     if (e.ndim() != 0 || !is_discrete(e.dtype()))
       fail(Fault::Type,
-           fmt::format("make_vector: a size is a 0-d integer, not {}", snug::describe(e.type())));
+           fmt::format("sizes: a size is a 0-d integer, not {}", snug::describe(e.type())),
+           "cast it to int64");
     if (const Array* a = constant_value(e)) values.push_back(a->at_int(0));
   }
   if (values.size() == elements.size())
@@ -68,7 +69,8 @@ Expr flatten(const Arg& x, int ndim) {
   Scope scope(x);
   require_expr("flatten", x.expr);
   if (ndim < 1 || ndim > std::max(1, x.expr.ndim()))
-    fail(Fault::Value, fmt::format("flatten: {} dimensions of a value of {}", ndim, x.expr.ndim()));
+    fail(Fault::Value, fmt::format("flatten: a value of {} dimensions does not flatten to {}",
+                                   x.expr.ndim(), ndim));
   if (x.expr.ndim() == ndim) return x.expr;
   std::vector<Expr> sizes;
   for (int i = 0; i + 1 < ndim; ++i) sizes.push_back(shape_i(x, i));
@@ -198,7 +200,8 @@ Expr specify_shape(const Arg& x, const std::vector<std::int64_t>& sizes) {
                                    : shape_i(x, static_cast<std::int64_t>(i)));
   }
   return apply(ops::broadcast_to, {x.expr, make_vector(wanted)},
-               {{"broadcast", std::int64_t{x.expr.type().broadcast}}});
+               {{"broadcast", std::int64_t{x.expr.type().broadcast}},
+                {"for", std::string("specify_shape")}});
 }
 
 Expr concatenate(const std::vector<Expr>& xs, std::int64_t axis, Here where) {

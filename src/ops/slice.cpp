@@ -106,8 +106,8 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
   const Type& x = f.in(0);
   const Attrs::Ints& spec = f.attrs.ints("spec");
   if (spec.size() % 4 != 0 || spec.size() / 4 > x.dims.size())
-    f.error(Fault::Index,
-            fmt::format("{} indices for a value of {} dimensions", spec.size() / 4, x.ndim()));
+    f.error(Fault::Index, fmt::format("index: {} indices for a value of {} dimensions",
+                                      spec.size() / 4, x.ndim()));
   for (std::size_t i = first; i < f.count(); ++i) {
     f.require_ndim(i, 0);
     require_discrete(f, i);
@@ -130,8 +130,8 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
       const SizeId given_index = bounds[next++];
       auto index = f.sizes.known(given_index), n = f.sizes.known(x.dims[axis]);
       std::string message =
-          index && n ? fmt::format("index {} is outside axis {} of size {}", *index, axis, *n)
-                     : fmt::format("an index is outside axis {} (shape, index)", axis);
+          index && n ? fmt::format("index: {} is outside axis {} of size {}", *index, axis, *n)
+                     : fmt::format("index: {{1.0}} is outside axis {0} of size {{0.{0}}}", axis);
       const std::size_t before = f.requirements.size();
       f.require_at_most(f.sizes.zero(), p.start, message, {}, Fault::Index);
       f.require_at_most(f.sizes.add(p.start, f.sizes.one()), x.dims[axis], message, {},
@@ -145,7 +145,7 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
       whole = !spec[4 * axis + 1] && !spec[4 * axis + 2];
       for (std::size_t k = 1; k < 4; ++k) next += spec[4 * axis + k] != 0;
       f.require_equal(f.sizes.equal(p.step, f.sizes.zero()), f.sizes.zero(),
-                      fmt::format("the step on axis {} is zero", axis));
+                      fmt::format("index: the step on axis {} is zero", axis));
     }
     if (whole && x.broadcastable(axis))
       out.type.broadcast |= static_cast<std::uint8_t>(1u << out.type.dims.size());

@@ -47,7 +47,7 @@ Expr put(const Step& s, const Expr& x, const Expr& y, bool increase) {
 
 Expr bound(const Expr& e) {
   if (e.ndim() != 0 || !is_int(e.dtype()))
-    fail(Fault::Type, fmt::format("subtensor: a bound of a slice is a 0-d integer, not {}",
+    fail(Fault::Type, fmt::format("index: a bound of a slice is a 0-d integer, not {}",
                                   snug::describe(e.type())));
   return e;
 }
@@ -80,21 +80,20 @@ std::vector<Item> expand(const Expr& x, const std::vector<IndexItem>& given) {
     if (g.kind == IndexItem::Kind::Ellipsis) ++ellipses;
     if (g.kind == IndexItem::Kind::Range) ++used;
     if (g.kind != IndexItem::Kind::Index) continue;
-    if (!g.index) fail(Fault::Type, "subtensor: an index is an empty expression");
+    if (!g.index) fail(Fault::Type, "index: an index is an empty expression");
     if (is_float(g.index.dtype()))
       fail(Fault::Type,
-           fmt::format("subtensor: an index is an integer or a mask of bools, not {}",
+           fmt::format("index: an index is an integer or a mask of bools, not {}",
                        snug::describe(g.index.type())),
            "cast it to int64");
     if (g.index.dtype() == DType::Bool && g.index.ndim() == 0)
-      fail(Fault::Type, "subtensor: a mask has at least one dimension");
+      fail(Fault::Type, "index: a mask has at least one dimension");
     used += g.index.dtype() == DType::Bool ? static_cast<std::size_t>(g.index.ndim()) : 1;
   }
   const std::size_t ndim = static_cast<std::size_t>(x.ndim());
-  if (ellipses > 1) fail(Fault::Index, "subtensor: an index has at most one ellipsis");
+  if (ellipses > 1) fail(Fault::Index, "index: an index has at most one ellipsis");
   if (used > ndim)
-    fail(Fault::Index,
-         fmt::format("subtensor: {} indices for a value of {} dimensions", used, ndim));
+    fail(Fault::Index, fmt::format("index: {} indices for a value of {} dimensions", used, ndim));
   std::size_t axis = 0;
   bool separates = false;
   auto push = [&](Item item, std::size_t width) {
@@ -205,8 +204,8 @@ std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
         // The mask has the sizes of the axes it stands for.
         std::vector<Expr> sizes;
         for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));
-        Expr fitted =
-            apply(ops::broadcast_to, {mask, make_vector(sizes)}, {{"broadcast", std::int64_t{0}}});
+        Expr fitted = apply(ops::broadcast_to, {mask, make_vector(sizes)},
+                            {{"broadcast", std::int64_t{0}}, {"for", std::string("mask")}});
         for (Expr& n : nonzero(fitted)) {
           indices.push_back(n);
           front.push_back(axis++);
@@ -264,7 +263,7 @@ Expr written(const char* what, const Expr& x, const std::vector<IndexItem>& item
              bool increase) {
   if (upcast(x.dtype(), y.dtype()) != x.dtype())
     fail(Fault::Type,
-         fmt::format("{}: a part of a {} value cannot take {}", what, name_of(x.dtype()),
+         fmt::format("{}: a part of a tensor of {} cannot take {}", what, name_of(x.dtype()),
                      name_of(y.dtype())),
          "cast one of them");
   std::vector<Step> steps = chain(x, items);

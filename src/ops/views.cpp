@@ -1,10 +1,17 @@
 #include <algorithm>
 
+#include "expr/shape_text.h"
 #include "ops/batch_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
 namespace {
+
+Dims known_dims(const SizeTable& sizes, std::span<const SizeId> dims) {
+  Dims d;
+  for (SizeId id : dims) d.push_back(sizes.known(id).value_or(kUnknownSize));
+  return d;
+}
 
 // ---- dimshuffle ----
 
@@ -18,7 +25,8 @@ void dimshuffle_rule(Infer& f) {
   for (std::int64_t axis : f.attrs.ints("pattern")) {
     bool stretches = axis < 0;
     if (axis >= x.ndim())
-      f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, x.ndim()));
+      f.error(Fault::Value,
+              fmt::format("there is no axis {} in a value of {} dimensions", axis, x.ndim()));
     if (axis >= 0) {
       std::size_t a = static_cast<std::size_t>(axis);
       if (used[a]) f.error(Fault::Value, fmt::format("axis {} is used twice", axis));
@@ -65,17 +73,38 @@ void dimshuffle_reference(const ReferenceArgs& r) {
 
 // ---- broadcast_to ----
 
+/// Axis `k` of the result has the size of the argument. Attr "for": what the user asked for.
+void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t k) {
+  const std::string asked = f.attrs.has("for") ? f.attrs.text("for") : "";
+  const std::string message =
+      asked == "mask"            ? "index: a mask of shape {0} does not fit axes of shape {1}"
+      : asked == "specify_shape" ? "specify_shape: the shape is {0}, not {1}"
+                                 : "{0} does not stretch to {1}";
+  const std::string hint =
+      asked.empty()
+          ? fmt::format("sizes differ on axis {}, which stretches only if its type says so", k)
+          : "";
+  auto have = f.sizes.known(size), want = f.sizes.known(wanted[k]);
+  if (have && want && *have != *want) {
+    const std::vector<Dims> shapes{known_dims(f.sizes, f.in(0).dims), known_dims(f.sizes, wanted)};
+    f.error(Fault::Shape, with_shapes(message, shapes), hint);
+  }
+  const std::size_t before = f.requirements.size();
+  f.require_equal(size, wanted[k], message, hint);
+  if (f.requirements.size() > before) f.requirements.back().shapes = {f.in(0).dims, wanted};
+}
+
 void broadcast_to_rule(Infer& f) {
   const Type& x = f.in(0);
   Type out = type_from_shape(f, 1, x.dtype);
   if (out.ndim() < x.ndim())
-    f.error(Fault::Shape, fmt::format("{} dimensions do not fit into {}", x.ndim(), out.ndim()));
+    f.error(Fault::Shape,
+            fmt::format("a value of {} dimensions does not stretch to {}", x.ndim(), out.ndim()));
   std::size_t lead = out.dims.size() - x.dims.size();
   for (std::size_t i = 0; i < x.dims.size(); ++i) {
     if (x.broadcastable(i)) continue;
     std::size_t k = lead + i;
-    f.require_equal(x.dims[i], out.dims[k], fmt::format("sizes differ on axis {}", k),
-                    "an axis stretches only if its type is broadcastable");
+    require_stretch(f, x.dims[i], out.dims, k);
     if (!f.attrs.has("broadcast")) out.broadcast &= static_cast<std::uint8_t>(~(1u << k));
     if (!f.sizes.known(out.dims[k])) out.dims[k] = x.dims[i];
   }
@@ -132,12 +161,6 @@ void cancel(std::vector<SizeId>& a, std::vector<SizeId>& b) {
   }
 }
 
-std::string shape_text(const SizeTable& sizes, std::span<const SizeId> dims) {
-  Dims d;
-  for (SizeId id : dims) d.push_back(sizes.known(id).value_or(-1));
-  return describe_shape(d);
-}
-
 void reshape_rule(Infer& f) {
   SizeTable& t = f.sizes;
   const Type& x = f.in(0);
@@ -156,8 +179,7 @@ void reshape_rule(Infer& f) {
       if (open) f.error(Fault::Shape, "only one size can be -1");
       open = k;
     } else {
-      if (!nonnegative(t, d))
-        f.require_at_most(t.zero(), d, fmt::format("the size of axis {} is negative", k));
+      require_nonnegative(f, d, fmt::format("the size of axis {}", k));
       factors.push_back(d);
     }
     out.dims.push_back(d);
@@ -165,29 +187,31 @@ void reshape_rule(Infer& f) {
   const SizeId total = t.product(x.dims);
   std::vector<SizeId> left(x.dims.begin(), x.dims.end()), right = factors;
   cancel(left, right);
-  auto text = [&] {
-    return fmt::format("{} has {} elements, the new shape {}", shape_text(t, x.dims),
-                       t.known(total) ? std::to_string(*t.known(total)) : "?",
-                       shape_text(t, out.dims));
+  SizeDims asked = out.dims;
+  if (open) asked[*open] = t.constant(-1);
+  auto require_elements = [&](SizeId a, SizeId b, const std::string& message) {
+    if (a == b) return;
+    if (t.known(a) && t.known(b) && *t.known(a) != *t.known(b))
+      f.error(Fault::Shape, with_shapes(message, {known_dims(t, x.dims), known_dims(t, out.dims)}));
+    const std::size_t before = f.requirements.size();
+    f.require_equal(a, b, message);
+    if (f.requirements.size() > before) f.requirements.back().shapes = {x.dims, asked};
   };
-  const std::size_t before = f.requirements.size();
   if (open) {
     SizeId rest = t.product(left), divisor = t.product(right);
     out.dims[*open] = t.floor_div(rest, divisor);
     if (!t.is(divisor, 1))
-      f.require_equal(t.mul(out.dims[*open], divisor), rest,
-                      t.known(rest) && t.known(divisor)
-                          ? fmt::format("{} needs a multiple of {}", text(), *t.known(divisor))
-                          : "the number of elements is no multiple of the given sizes");
+      require_elements(t.mul(out.dims[*open], divisor), rest,
+                       "the elements of {0} do not divide into {1}");
   } else {
     SizeId wanted = t.product(factors);
     if (t.product(left) != t.product(right))
-      f.require_equal(total, wanted,
-                      t.known(total) && t.known(wanted)
-                          ? fmt::format("{} has {}", text(), *t.known(wanted))
-                          : "the new shape has another number of elements");
+      require_elements(total, wanted,
+                       t.known(total) && t.known(wanted)
+                           ? fmt::format("{{0}} has {} elements, {{1}} has {}", *t.known(total),
+                                         *t.known(wanted))
+                           : "{0} and {1} have different numbers of elements");
   }
-  if (f.requirements.size() > before) f.requirements.back().shapes.push_back(out.dims);
   if (f.attrs.has("broadcast")) {
     out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
     for (std::size_t k = 0; k < ndim; ++k)
@@ -250,8 +274,8 @@ void concatenate_rule(Infer& f) {
   for (std::size_t i = 1; i < f.count(); ++i) {
     const Type& x = f.in(i);
     if (x.ndim() != out.ndim())
-      f.error(Fault::Type,
-              fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()));
+      f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()),
+              "dimshuffle adds axes: x.dimshuffle('x', 0)");
     require_same_dtype(f, 0, i);
     for (std::size_t k = 0; k < out.dims.size(); ++k) {
       if (k == axis) {
@@ -353,8 +377,9 @@ const OpDef rebroadcast = {
           out.broadcast = static_cast<std::uint8_t>(f.attrs.integer("broadcast"));
           for (std::size_t k = 0; k < out.dims.size(); ++k)
             if (out.broadcastable(k)) {
-              f.require_equal(out.dims[k], f.sizes.one(),
-                              fmt::format("axis {} must have size 1 to be broadcastable", k));
+              f.require_equal(
+                  out.dims[k], f.sizes.one(),
+                  fmt::format("addbroadcast: axis {} must have size 1, the shape is {{0}}", k));
               out.dims[k] = f.sizes.one();
             }
           f.out(out, {f.elements(0).begin(), f.elements(0).end()});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 namespace snug {
 namespace {
@@ -25,17 +26,23 @@ class Runner {
  public:
   Runner(const RewriteOptions& options, RewriteTrace& trace) : options_(options), trace_(trace) {
     std::vector<std::string> known;
-    for (const PassRow& row : kPasses) known.emplace_back(row.name);
+    std::set<std::string> optional;
+    for (const PassRow& row : kPasses) {
+      known.emplace_back(row.name);
+      if (!row.required) optional.emplace(row.name);
+    }
     for (const std::string& name : options.disabled_passes) {
       auto row = std::find_if(std::begin(kPasses), std::end(kPasses),
                               [&](const PassRow& r) { return r.name == name; });
       if (row == std::end(kPasses)) {
         std::string near = nearest(name, known);
-        fail(Fault::Value, fmt::format("rewrite: there is no pass \"{}\"", name),
-             near.empty() ? std::string{} : fmt::format("did you mean \"{}\"?", near));
+        fail(Fault::Value, fmt::format("disabled_passes: there is no pass '{}'", name),
+             near.empty() ? fmt::format("the passes are {}", fmt::join(optional, ", "))
+                          : fmt::format("did you mean '{}'?", near));
       }
       if (row->required)
-        fail(Fault::Value, fmt::format("rewrite: the pass \"{}\" cannot be left out", name));
+        fail(Fault::Value, fmt::format("disabled_passes: the pass '{}' cannot be left out", name),
+             fmt::format("these can: {}", fmt::join(optional, ", ")));
     }
     for (const PassRow& row : kPasses) {
       RewriteTrace::Pass& pass = trace.passes.emplace_back();

@@ -17,10 +17,9 @@ std::string find_fault(const Program& p, const Schedule& s) {
   std::vector<bool> written(s.buffers.size(), false);
   std::vector<bool> task_ran(p.tasks.size(), false);
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
-    Where w = s.buffers[b].where;
     bool leaf = s.buffers[b].value.node < p.graph.nodes().size() && !s.buffers[b].workspace &&
                 has(*p.graph.node(s.buffers[b].value).op, kLeaf);
-    if (leaf && w != Where::Arena) written[b] = true;
+    if (leaf) written[b] = true;
   }
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];

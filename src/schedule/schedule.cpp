@@ -111,7 +111,8 @@ class Orderer {
   void add_leaves(Draft& d) const {
     for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
       const GraphInput& in = p_.graph.inputs()[i];
-      Where where = in.shared || in.state ? Where::Shared : Where::Argument;
+      bool copied = i < s_.kind.copied.size() && s_.kind.copied[i];
+      Where where = in.shared || in.state ? Where::Shared : copied ? Where::Arena : Where::Argument;
       d.current[in.value] = add_buffer(d, in.value, where, i);
     }
     for (auto id = static_cast<std::uint32_t>(p_.graph.inputs().size());
@@ -242,7 +243,7 @@ class Orderer {
     std::vector<std::uint32_t> writers;
     for (std::size_t i = 0; i < p_.graph.updates().size(); ++i) {
       const Update& u = p_.graph.updates()[i];
-      if (!s_.same_shape[i]) {
+      if (!s_.kind.same_shape[i]) {
         commits_[i] = Commit::Fresh;
         destination_[u.value] = {Where::Fresh, u.input};
         continue;
@@ -270,7 +271,14 @@ class Orderer {
     auto w = static_cast<std::uint32_t>(std::find(t.writes.begin(), t.writes.end(), value) -
                                         t.writes.begin());
     auto r = static_cast<std::uint32_t>(read - t.reads.begin());
-    return std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
+    return read_once(t, r) &&
+           std::find(t.in_place.begin(), t.in_place.end(), std::pair(w, r)) != t.in_place.end();
+  }
+
+  /// Whether no other operand is a view of the same storage, as in set_subtensor(x[1:], x[:-1]):
+  /// it would be read after it is written.
+  static bool read_once(const Task& t, std::uint32_t r) {
+    return std::count(t.reads.begin(), t.reads.end(), t.reads[r]) == 1;
   }
 
   /// Kahn's algorithm; `cost(task, taken)` picks among ready tasks, program order breaks ties.
@@ -315,6 +323,7 @@ class Orderer {
         const Buffer& from = s.buffers[step.reads[r]];
         if (to.where != Where::Arena || from.where != Where::Arena || to.in_place_of >= 0) continue;
         if (from.last != at || taken[step.reads[r]] || to.bytes > from.bytes) continue;
+        if (!read_once(t, r)) continue;
         to.in_place_of = static_cast<std::int32_t>(step.reads[r]);
         taken[step.reads[r]] = true;
       }

@@ -10,7 +10,7 @@ namespace snug {
 
 /// Where the bytes of a buffer are.
 enum class Where : std::uint8_t {
-  Arena,     // planned by plan/
+  Arena,     // planned by plan/; of an argument: its copy, there before the first step
   Argument,  // the caller's array `index`
   Shared,    // storage of graph input `index`: a shared variable or the state of a loop
   Fresh,     // new storage for graph input `index`, swapped in when the call has succeeded
@@ -46,11 +46,19 @@ struct Schedule {
   std::uint32_t commit = 0;
 };
 
+/// What decides a plan besides sizes.
+struct CallKind {
+  std::vector<bool> same_shape;  // per update: the new value has the shape of the old one
+  /// Per argument: it is copied into the arena before the first step, as its memory is strided,
+  /// not aligned, or storage that the call writes.
+  std::vector<bool> copied;
+  bool operator==(const CallKind&) const = default;
+};
+
 struct TaskSizes {
   std::vector<std::uint64_t> workspace;  // per task, bytes
   std::span<const std::int64_t> sizes;   // value of every size expression, at its bound
-  /// Per update: the new value has the shape of the old one.
-  std::vector<bool> same_shape;
+  CallKind kind;
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);

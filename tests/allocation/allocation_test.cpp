@@ -96,6 +96,19 @@ TEST(Allocation, SteadyTrainingStepsMakeNoneOfOurs) {
   }
 }
 
+TEST(Allocation, StridedArgumentsAreCopiedIntoThePlan) {
+  Expr x = matrix("x");
+  Function f = function({x}, sum(sqr(x)));
+  Array a = ones({300, 300});
+  Dims transposed{1, 300};
+  ArgView argument{a.data, a.dtype, a.shape, transposed};
+  float out = 0;
+  std::byte* outputs[] = {reinterpret_cast<std::byte*>(&out)};
+  auto call = [&] { f.run_into({&argument, 1}, outputs); };
+  EXPECT_EQ(count_in(call, 20), 0);
+  EXPECT_EQ(out, 90000);
+}
+
 TEST(Allocation, ChangingSliceBoundsMakeNoneOfOurs) {
   Expr data = shared(ones({1000, 16}), "data"), i = lscalar("i");
   Expr rows = subtensor(data, {IndexItem::range(i * 10, (i + 1) * 10)});

@@ -902,18 +902,18 @@ TEST(Library, CheckIndexNamesTheFirstIndexOutside) {
     return e.message();
   };
   EXPECT_EQ(message(Array::from<std::int32_t>({1, 12, 13}, {3}), 10),
-            "index 12 is out of range for an axis of size 10");
+            "index 12 is outside an axis of size 10");
   EXPECT_EQ(message(Array::from<std::int8_t>({-11}, {1}), 10),
-            "index -11 is out of range for an axis of size 10");
+            "index -11 is outside an axis of size 10");
   EXPECT_EQ(message(Array::from<std::uint64_t>({~0ull}, {1}), 10),
-            "index 18446744073709551615 is out of range for an axis of size 10");
+            "index 18446744073709551615 is outside an axis of size 10");
   EXPECT_EQ(message(Array::from<std::int64_t>({0}, {1}), 0),
-            "index 0 is out of range for an axis of size 0");
+            "index 0 is outside an axis of size 0");
   Array many = Array::zeros(DType::I64, {200000});
   many.set_int(150001, 77);
   many.set_int(150000, 66);
   many.set_int(199999, 55);
-  EXPECT_EQ(message(many, 5), "index 66 is out of range for an axis of size 5");
+  EXPECT_EQ(message(many, 5), "index 66 is outside an axis of size 5");
 }
 
 TEST(Library, Nonzero) {

@@ -179,8 +179,7 @@ TEST(OpSizes, Reshape) {
   EXPECT_NE(e.message().find("(6, 4) and (5, 5)"), std::string::npos) << e.what();
   Expr fixed = input({DType::F64, {6, 4}, 0});
   Error now = error_of([&] { reshape(fixed, {5, 5}); });
-  EXPECT_NE(now.message().find("(6, 4) has 24 elements, the new shape (5, 5) has 25"),
-            std::string::npos)
+  EXPECT_NE(now.message().find("(6, 4) has 24 elements, (5, 5) has 25"), std::string::npos)
       << now.what();
   EXPECT_EQ(error_of([&] { run(reshape(x, {-1, 5}), {{x, a}}); }).fault(), Fault::Shape);
   EXPECT_EQ(error_of([&] { reshape(x, {-1, -1}); }).fault(), Fault::Shape);
@@ -578,7 +577,7 @@ TEST(OpLinalg, Products) {
   EXPECT_NE(e.message().find("dot: inner sizes differ: (2, 3) and (2, 3)"), std::string::npos);
   Expr fixed = input({DType::F32, {32, 10}, 0}), other = input({DType::F32, {4, 10}, 0});
   EXPECT_EQ(error_of([&] { dot(fixed, other); }).hint(),
-            "the transpose of the second argument fits");
+            "the transpose of the second argument fits: dot(a, b.T) gives (32, 4)");
   Expr t = dtensor3();
   EXPECT_EQ(shape_of(run(dot(t, cast(b, DType::F64)), {{t, counted({4, 2, 3})}, {b, y}})),
             (Ints{4, 2, 2}));

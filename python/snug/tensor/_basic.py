@@ -96,6 +96,7 @@ from snug._core import (
     set_subtensor as _set_subtensor,
 )
 from snug._core import sign as sgn
+from snug._errors import error
 
 int_div = floor_div
 square = sqr
@@ -120,11 +121,11 @@ def constant(
     """A constant. Without `dtype` Python numbers take the smallest type that holds them (int8,
     int16, ...; floats: config.floatX)."""
     if isinstance(x, _core.Variable):
-        raise TypeError(f"constant: {x} is a variable")
+        raise error(TypeError, f"constant: {x} is a variable, not a value")
     result = _core.constant(x, name or "", dtype)
     if ndim is not None and result.ndim != ndim:
         if result.ndim > ndim:
-            raise ValueError(f"constant: the value has {result.ndim} dimensions, not {ndim}")
+            raise error(ValueError, f"constant: the value has {result.ndim} dimensions, not {ndim}")
         data = result.data.reshape((1,) * (ndim - result.ndim) + result.data.shape)
         result = _core.constant(data, name or "", None)
     return result
@@ -138,8 +139,8 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
         if result.ndim > ndim:
             extra = result.ndim - ndim
             if not builtins.all(result.broadcastable[:extra]):
-                raise ValueError(
-                    f"as_tensor_variable: {result.ndim} dimensions do not become {ndim}"
+                raise error(
+                    ValueError, f"as_tensor_variable: {result.ndim} dimensions do not become {ndim}"
                 )
             result = result.dimshuffle(*range(extra, result.ndim))
         else:
@@ -161,7 +162,7 @@ def get_scalar_constant_value(v: Any) -> np.ndarray:
     """The value of a 0-d constant."""
     v = _core.as_tensor(v)
     if not isinstance(v, _core.TensorConstant) or v.data.size != 1:
-        raise TypeError(f"get_scalar_constant_value: {v} is not a constant scalar")
+        raise error(TypeError, f"get_scalar_constant_value: {v} is not a constant scalar")
     return v.data.reshape(())
 
 
@@ -188,7 +189,11 @@ def round(a: Any, mode: str | None = None) -> _core.Variable:
     if mode == "half_away_from_zero":
         a = _core.as_tensor(a, "round")
         return sgn(a) * floor(abs_(a) + 0.5)
-    raise ValueError(f"round: mode is {mode!r}; choose 'half_to_even' or 'half_away_from_zero'")
+    raise error(
+        ValueError,
+        f"round: there is no mode {mode!r}",
+        "choose 'half_to_even' or 'half_away_from_zero'",
+    )
 
 
 def isclose(
@@ -321,7 +326,7 @@ def shape_padaxis(t: Any, axis: int) -> _core.Variable:
     """t with one new broadcastable axis at place `axis`."""
     t = _core.as_tensor(t, "shape_padaxis")
     if not -t.ndim - 1 <= axis <= t.ndim:
-        raise IndexError(f"shape_padaxis: axis {axis} is outside {-t.ndim - 1} to {t.ndim}")
+        raise error(IndexError, f"shape_padaxis: axis {axis} is outside {-t.ndim - 1} to {t.ndim}")
     pattern: list[Any] = list(range(t.ndim))
     pattern.insert(axis if axis >= 0 else axis + t.ndim + 1, "x")
     return t.dimshuffle(*pattern)
@@ -333,11 +338,20 @@ expand_dims = shape_padaxis
 def squeeze(x: Any, axis: Any = None) -> _core.Variable:
     """x without its broadcastable axes, or without the given ones."""
     x = _core.as_tensor(x, "squeeze")
-    drop = (
-        [i for i, b in enumerate(x.broadcastable) if b]
-        if axis is None
-        else [a % x.ndim for a in _axis_list(axis)]
-    )
+    if axis is None:
+        drop = [i for i, b in enumerate(x.broadcastable) if b]
+    else:
+        drop = []
+        for a in _axis_list(axis):
+            if not -x.ndim <= a < x.ndim:
+                raise error(ValueError, f"squeeze: there is no axis {a} in {x.ndim} dimensions")
+            if not x.broadcastable[a]:
+                raise error(
+                    TypeError,
+                    f"squeeze: axis {a} of {x} does not always have size 1",
+                    f"if it has, say so: squeeze(addbroadcast(x, {a % x.ndim}), {a})",
+                )
+            drop.append(a % x.ndim)
     return x.dimshuffle(*(i for i in range(x.ndim) if i not in drop))
 
 
@@ -355,7 +369,9 @@ def patternbroadcast(x: Any, broadcastable: Sequence[bool]) -> _core.Variable:
     """x with the given pattern of stretching axes."""
     x = _core.as_tensor(x, "patternbroadcast")
     if len(broadcastable) != x.ndim:
-        raise ValueError(f"patternbroadcast: {len(broadcastable)} entries for {x.ndim} dimensions")
+        raise error(
+            ValueError, f"patternbroadcast: {len(broadcastable)} entries for {x.ndim} dimensions"
+        )
     more = [i for i, b in enumerate(broadcastable) if b and not x.broadcastable[i]]
     less = [i for i, b in enumerate(broadcastable) if not b and x.broadcastable[i]]
     if more:
@@ -366,7 +382,11 @@ def patternbroadcast(x: Any, broadcastable: Sequence[bool]) -> _core.Variable:
 def concatenate(tensor_list: Sequence[Any], axis: int = 0) -> _core.Variable:
     """The tensors one after the other along an axis."""
     if isinstance(tensor_list, _core.Variable):
-        raise TypeError("concatenate: expected a list of tensors, got one variable")
+        raise error(
+            TypeError,
+            f"concatenate: expected a list of tensors, got the variable {tensor_list}",
+            "write concatenate([x, y], axis=0)",
+        )
     return _core.concatenate(list(tensor_list), int(axis))
 
 
@@ -381,19 +401,19 @@ def stack(*tensors: Any, **kwargs: Any) -> _core.Variable:
     if "tensors" in kwargs:
         tensors = (kwargs.pop("tensors"),)
     if kwargs:
-        raise TypeError(f"stack: unknown arguments {', '.join(kwargs)}")
+        raise error(TypeError, f"stack: unknown arguments {', '.join(kwargs)}")
     if not tensors:
-        raise TypeError("stack: no tensors given")
+        raise error(TypeError, "stack: no tensors given")
     if isinstance(tensors[0], (list, tuple)):
         if len(tensors) > 2:
-            raise TypeError("stack: expected a list and an axis")
+            raise error(TypeError, "stack: expected a list and an axis")
         if len(tensors) == 2:
             axis = tensors[1]
         items = list(tensors[0])
     else:
         items = list(tensors)
     if not items:
-        raise ValueError("stack: no tensors given")
+        raise error(ValueError, "stack: no tensors given")
     return _core.stack(items, int(axis))
 
 
@@ -524,5 +544,5 @@ __all__ = [
     name
     for name, value in list(globals().items())
     if not name.startswith("_")
-    and name not in ("annotations", "builtins", "Sequence", "Any", "np", "config")
+    and name not in ("annotations", "builtins", "Sequence", "Any", "np", "config", "error")
 ]

@@ -6,6 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._config import config
+from snug._errors import error
 
 __all__ = ["RandomStreams"]
 
@@ -74,7 +75,7 @@ class RandomStreams:
         if prob is not None:
             p = prob
         if not isinstance(n, int) or n < 1:
-            raise ValueError(f"binomial: n must be an integer of at least 1, got {n!r}")
+            raise error(ValueError, f"binomial: n must be an integer of at least 1, got {n!r}")
         sizes = self._size(size)
         if n == 1:
             return self._drawn(self.stream.bernoulli(sizes, p, dtype))

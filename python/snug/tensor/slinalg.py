@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
+from snug._errors import error
 
 __all__ = ["cholesky", "solve", "solve_lower_triangular", "solve_upper_triangular"]
 
@@ -29,8 +30,10 @@ def solve(
         "upper": "upper",
     }
     if assume_a not in kinds:
-        raise ValueError(
-            f"solve: assume_a is {assume_a!r}; choose 'gen', 'pos', 'lower' or 'upper'"
+        raise error(
+            ValueError,
+            f"solve: assume_a is {assume_a!r}",
+            "choose 'gen', 'pos', 'lower' or 'upper'",
         )
     return _core.solve(a, b, kinds[assume_a], trans)
 

@@ -56,8 +56,7 @@ class CheckIndexCall : public Call {
     });
     if (first_bad.load() == INT64_MAX) return;
     const T value = from[Position(index.shape, index.strides)(first_bad.load())];
-    fail(Fault::Index,
-         fmt::format("index {} is out of range for an axis of size {}", +value, size));
+    fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", +value, size));
   }
 };
 

@@ -93,8 +93,7 @@ class SliceCall : public Call {
       if (code[0] == 1) {
         const std::int64_t at = *start < 0 ? *start + size : *start;
         if (at < 0 || at >= size)
-          fail(Fault::Index,
-               fmt::format("index {} is out of range for an axis of size {}", *start, size));
+          fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", *start, size));
         offset += at * stride;
         continue;
       }

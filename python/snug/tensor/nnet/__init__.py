@@ -6,6 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._core import sigmoid, softplus
+from snug._errors import error
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
 
 __all__ = [
@@ -30,7 +31,11 @@ def _rows(x: Any, name: str) -> _core.Variable:
     if x.ndim == 1:
         x = x.dimshuffle("x", 0)
     if x.ndim != 2:
-        raise ValueError(f"{name}: expected a vector or a matrix, got {x.ndim} dimensions")
+        raise error(
+            ValueError,
+            f"{name}: expected a vector or a matrix, got {x.ndim} dimensions",
+            "reshape it to rows",
+        )
     return x
 
 
@@ -93,7 +98,7 @@ def _pair(value: Any, name: str) -> tuple[int, int]:
         return value, value
     rows, columns = value
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise TypeError(f"conv2d: {name} must be integers, got {value!r}")
+        raise error(TypeError, f"conv2d: {name} must be integers, got {value!r}")
     return rows, columns
 
 
@@ -101,9 +106,12 @@ def _padding(border_mode: Any) -> tuple[str, list[int]]:
     if isinstance(border_mode, str):
         if border_mode not in ("valid", "half", "full"):
             near = _core.nearest(border_mode, ["valid", "half", "full"])
-            raise ValueError(
-                f"conv2d: border_mode is {border_mode!r}; choose 'valid', 'half', 'full', an "
-                "integer or a pair" + (f" (did you mean {near!r}?)" if near else "")
+            raise error(
+                ValueError,
+                f"conv2d: there is no border_mode {border_mode!r}",
+                f"did you mean {near!r}?"
+                if near
+                else "choose 'valid', 'half', 'full', an integer or a pair",
             )
         return border_mode, []
     if isinstance(border_mode, int):
@@ -149,7 +157,7 @@ def conv2d(
     input_shape   accepted; sizes are known at the call anyway
     """
     if unshared:
-        raise NotImplementedError("conv2d: unshared=True is not supported")
+        raise error(NotImplementedError, "conv2d: unshared=True")
     mode, pad = _padding(border_mode)
     if mode != "valid":
         filters = _with_known_size(filters, filter_shape)

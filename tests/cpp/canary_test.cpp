@@ -1,0 +1,236 @@
+// A run touches the bytes its plan says and no others. The arena and every array of the caller end
+// at a page that nobody may touch; bytes of the arena that no live buffer has hold a canary.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "compile.h"
+#include "graph/capture.h"
+#include "snug.h"
+
+namespace snug {
+namespace {
+
+constexpr std::byte kCanary{0xa5};
+
+/// Memory that ends at a page nobody may touch, and that reads back as canaries.
+class Fenced {
+ public:
+  explicit Fenced(std::uint64_t bytes) : bytes_(bytes) {
+    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    mapped_ = (bytes + page - 1) / page * page + page;
+    void* p = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(p, MAP_FAILED);
+    base_ = static_cast<std::byte*>(p);
+    EXPECT_EQ(mprotect(base_ + mapped_ - page, page, PROT_NONE), 0);
+    // Kernels count on arrays at multiples of their element's size only.
+    data = base_ + mapped_ - page - bytes;
+    std::memset(data, static_cast<int>(kCanary), bytes);
+  }
+  ~Fenced() { munmap(base_, mapped_); }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+
+  std::uint64_t size() const { return bytes_; }
+  std::byte* data = nullptr;
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t bytes_, mapped_;
+};
+
+/// Looks at every byte of the arena after each step.
+class Watch : public StepObserver {
+ public:
+  Watch(const Executable& exe, Fenced& arena) : exe_(exe), arena_(arena) {}
+
+  void before(const RunState&, std::uint32_t) override {}
+  void after(const RunState&, std::uint32_t step) override {
+    const Schedule& s = exe_.planned->schedule;
+    std::vector<bool> live(arena_.size(), false), stays(arena_.size(), false);
+    for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+      const Buffer& buf = s.buffers[b];
+      if (buf.where != Where::Arena || buf.first > step || buf.last < step) continue;
+      std::uint64_t at = exe_.planned->plan.offsets[b];
+      highest = std::max(highest, at + buf.bytes);
+      for (std::uint64_t k = at; k < at + buf.bytes; ++k) {
+        live[k] = true;
+        stays[k] = stays[k] || buf.last > step;
+      }
+    }
+    for (std::uint64_t k = 0; k < arena_.size(); ++k) {
+      if (!live[k]) {
+        ASSERT_EQ(arena_.data[k], kCanary)
+            << "step " << step << " wrote byte " << k << ", which belongs to nothing";
+      }
+      if (!stays[k]) arena_.data[k] = kCanary;
+    }
+  }
+
+  std::uint64_t highest = 0;
+
+ private:
+  const Executable& exe_;
+  Fenced& arena_;
+};
+
+void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                 const std::vector<std::pair<Expr, Expr>>& updates,
+                 const std::vector<Array>& arguments, CompileOptions options = {},
+                 double budget_part = 0) {
+  Graph captured = capture({inputs, outputs, updates, {}, true}).graph;
+  CompileTrace trace;
+  options.threads = 2;
+  std::unique_ptr<Lowered> lowered = lower(captured, options, trace);
+  const Program& program = lowered->program;
+  const Graph& g = program.graph;
+  std::vector<Array> values = arguments;
+  for (const GraphInput& in : g.inputs())
+    if (in.shared) values.push_back(in.shared->get_value());
+
+  std::vector<std::int64_t> symbols, sizes(g.sizes().nodes().size());
+  for (const Symbol& s : g.sizes().symbols())
+    symbols.push_back(s.kind == Symbol::Kind::Dim       ? values[s.input].shape[s.index]
+                      : s.kind == Symbol::Kind::Element ? values[s.input].at_int(s.index)
+                                                        : 0);
+  evaluate_sizes(g.sizes(), symbols, sizes);
+  CallKind kind;
+  kind.same_shape.assign(g.updates().size(), true);
+  kind.copied.assign(arguments.size(), false);
+  kind.copied[0] = true;
+  auto plan = [&](std::uint64_t budget) {
+    options.budget = budget;
+    return instantiate(*lowered, bound_sizes(g.sizes(), symbols, symbols), kind, 0, options, {});
+  };
+  std::unique_ptr<Executable> exe = plan(0);
+  if (budget_part > 0) {
+    exe = plan(
+        static_cast<std::uint64_t>(budget_part * static_cast<double>(exe->planned->plan.bytes)));
+    EXPECT_FALSE(exe->planned->recomputed.empty());
+  }
+
+  Fenced arena((exe->planned->plan.bytes));
+  const Schedule& s = exe->planned->schedule;
+  std::vector<std::byte*> buffers(s.buffers.size()), pointers(exe->max_operands);
+  std::vector<ArgDesc> descs(exe->max_operands);
+  std::vector<std::unique_ptr<Fenced>> held, shared(g.inputs().size());
+  auto hold = [&](std::uint64_t bytes) {
+    held.push_back(std::make_unique<Fenced>(bytes));
+    return held.back()->data;
+  };
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+    const Buffer& buf = s.buffers[b];
+    if (buf.where == Where::Shared && shared[buf.index]) {
+      buffers[b] = shared[buf.index]->data;
+    } else if (buf.where == Where::Argument || buf.where == Where::Shared) {
+      const Array& v = values[buf.index];
+      buffers[b] = hold(static_cast<std::uint64_t>(v.bytes()));
+      std::memcpy(buffers[b], v.data, static_cast<std::size_t>(v.bytes()));
+      if (buf.where == Where::Shared) shared[buf.index] = std::move(held.back());
+    } else if (buf.where == Where::Output || buf.where == Where::Fresh) {
+      buffers[b] = hold(buf.bytes);
+    }
+  }
+  RunState state;
+  state.sizes = sizes.data();
+  state.buffers = buffers.data();
+  state.arena = arena.data;
+  state.descs = descs.data();
+  state.pointers = pointers.data();
+  bind_arena(*exe, state);
+  std::memcpy(buffers[0], values[0].data, static_cast<std::size_t>(values[0].bytes()));
+  Watch watch(*exe, arena);
+  state.observer = &watch;
+  run_steps(*exe, state);
+  EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.bytes);
+}
+
+Array random(const Dims& shape, unsigned seed, double low = -1, double high = 1) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<double> u(low, high);
+  Array a = Array::empty(DType::F32, shape);
+  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
+  return a;
+}
+
+Array integers(std::int64_t n, int high) {
+  Array a = Array::empty(DType::I32, {n});
+  for (std::int64_t i = 0; i < n; ++i) a.set_int(i, 7 * i % high);
+  return a;
+}
+
+/// Dropout, an embedding, softmax and cross-entropy, with their gradients and updates.
+struct Net {
+  Expr x = matrix("x"), y = ivector("y"), words = ivector("words");
+  Expr W = shared(random({20, 48}, 1), "W"), V = shared(random({48, 10}, 2), "V"),
+       E = shared(random({100, 48}, 3), "E");
+  RandomStream stream{4};
+  Expr loss;
+  std::vector<std::pair<Expr, Expr>> updates;
+  Net() {
+    Expr rows = subtensor(E, {words});
+    Expr h = x;
+    h = dropout(tanh(dot(h, W) + rows), 0.25, stream);
+    h = dropout(tanh(h * 2.0f) + h, 0.25, stream);
+    Expr p = softmax(dot(h, V));
+    loss = mean(-log(subtensor(p, {arange(shape_i(y, 0)), y})));
+    auto g = grad(loss, std::vector<Expr>{W, V, rows});
+    updates = {{W, W - 0.1f * g[0]}, {V, V - 0.1f * g[1]}, {E, inc_subtensor(E, {words}, g[2])}};
+  }
+  std::vector<Array> arguments(std::int64_t n) const {
+    return {random({n, 20}, 5), integers(n, 10), integers(n, 100)};
+  }
+};
+
+TEST(Canary, ATrainingStepTouchesItsPlanOnly) {
+  for (std::int64_t n : {1, 37, 300}) {
+    Net net;
+    run_watched({net.x, net.y, net.words}, {net.loss}, net.updates, net.arguments(n));
+  }
+}
+
+TEST(Canary, RecomputationTouchesItsPlanOnly) {
+  RandomStream stream(4);
+  Expr x = matrix("x");
+  Expr W = shared(random({64, 64}, 1, -0.1, 0.1), "W");
+  Expr h = x;
+  for (int layer = 0; layer < 4; ++layer) h = dropout(tanh(dot(h, W)), 0.3, stream);
+  Expr loss = sum(sqr(h));
+  run_watched({x}, {loss, grad(loss, W)}, {}, {random({128, 64}, 2)}, {}, 0.85);
+}
+
+TEST(Canary, MicroBatchesTouchTheirPlanOnly) {
+  Net net;
+  CompileOptions options;
+  options.micro_batches = 2;
+  run_watched({net.x, net.y, net.words}, {net.loss}, net.updates, net.arguments(37), options);
+}
+
+TEST(Canary, LibraryCallsTouchTheirPlanOnly) {
+  Expr x = tensor4("x");
+  Expr W = shared(random({8, 3, 3, 3}, 1), "W");
+  Expr h = conv2d(x, W, {.border_mode = "half"});
+  Expr flat = flatten(h, 2);
+  Expr gram = dot(flat, transpose(flat)) * 0.01f + eye(shape_i(x, 0), shape_i(x, 0), 0, DType::F32);
+  Expr loss = sum(cholesky(gram)) + sum(sqr(h));
+  run_watched({x}, {loss, grad(loss, W)}, {}, {random({6, 3, 13, 13}, 2)});
+}
+
+TEST(Canary, MasksAndLoopsTouchTheirPlanOnly) {
+  Expr x = matrix("x");
+  Expr chosen = subtensor(x, {gt(x, 0.0f)});
+  auto step = [&](const Expr&, const std::vector<Expr>& in, const std::vector<Expr>& state) {
+    Expr h = tanh(in[0] + state[0]);
+    return LoopStep{{h}, {sqr(h)}};
+  };
+  LoopResult r = loop(step, {x}, {zeros_like(subtensor(x, {0}))});
+  Expr loss = sum(sqr(chosen)) + sum(r.outputs[0]);
+  run_watched({x}, {loss, grad(loss, x), chosen}, {}, {random({23, 17}, 3)});
+}
+
+}  // namespace
+}  // namespace snug

@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+x = T.lvector("x")
+T.arange(x)

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.arange(0, 10, 0)

@@ -1,0 +1,6 @@
+import snug
+import snug.tensor as T
+
+x = T.scalar("x")
+f = snug.function([x], x * 2)
+f(x)

@@ -1,0 +1,3 @@
+import snug
+
+snug.config.threads = -1

@@ -1,0 +1,4 @@
+import snug
+
+with snug.config.change_flags(memroy="1GiB"):
+    pass

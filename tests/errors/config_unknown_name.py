@@ -1,0 +1,3 @@
+import snug
+
+snug.config.flotX = "float64"

@@ -1,0 +1,3 @@
+import snug
+
+snug.config.floatX = "int32"

@@ -1,0 +1,8 @@
+import numpy as np
+
+import snug
+import snug.tensor as T
+
+x, w = T.tensor4("x"), T.tensor4("w")
+f = snug.function([x, w], T.nnet.conv2d(x, w))
+f(np.zeros((2, 3, 8, 8), "float32"), np.zeros((4, 1, 3, 3), "float32"))

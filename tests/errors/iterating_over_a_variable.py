@@ -1,0 +1,5 @@
+import snug.tensor as T
+
+x = T.vector("x")
+for element in x:
+    print(element)

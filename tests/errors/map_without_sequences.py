@@ -1,0 +1,3 @@
+import snug
+
+snug.map(lambda x: x * 2, [])

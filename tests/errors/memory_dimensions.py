@@ -1,0 +1,6 @@
+import snug
+import snug.tensor as T
+
+x = T.matrix("x")
+f = snug.function([x], x * 2)
+f.memory(x=(64,))

@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+mask = T.TensorType("bool", (False,))("mask")
+mask << mask

@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+x = T.tensor3("x")
+x.transpose(0, 1)

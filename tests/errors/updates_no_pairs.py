@@ -1,0 +1,4 @@
+import snug
+
+n = snug.shared(0, "n")
+snug.function([], n, updates=[n])
