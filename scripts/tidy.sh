@@ -11,8 +11,10 @@ if ! command -v "$tidy" >/dev/null; then
   printf 'tidy: %s is missing\nhint  apt-get install clang-tidy-19\n' "$tidy" >&2
   exit 1
 fi
-# clang cannot read the precompiled header of g++.
-mkdir -p build/tidy
+# clang cannot read the precompiled header of g++, and has no omp.h of its own.
+mkdir -p build/tidy/include
+sed 's/__malloc__ (omp_free)/__malloc__/' "$(g++ -print-file-name=include)/omp.h" \
+  >build/tidy/include/omp.h
 sed -E 's# -Winvalid-pch -include [^ ]*cmake_pch.hxx##' \
   build/compile_commands.json >build/tidy/compile_commands.json
 
@@ -20,4 +22,5 @@ files=("$@")
 [ $# -gt 0 ] || mapfile -t files < <(find src -name '*.cpp' | sort)
 printf '%s\n' "${files[@]}" |
   nice xargs -d '\n' -P "$(nproc)" -n 4 "$tidy" -p build/tidy --quiet --warnings-as-errors='*' \
-    2> >(grep -v 'warnings\? .*\(generated\|treated as\)' >&2)
+    --extra-arg=-isystem"$PWD/build/tidy/include" \
+    2> >(grep -vE '^\[|warnings? .*(generated|treated as)' >&2)

@@ -170,7 +170,7 @@ SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broad
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
     : Variable({recipe.dtype, Dims(recipe.shape.size(), -1), broadcast}, std::move(name)),
       id(next_shared_id++),
-      recipe_(std::make_unique<Recipe>(std::move(recipe))) {
+      recipe_(std::make_unique<Recipe>(recipe)) {
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
 }

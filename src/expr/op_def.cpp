@@ -157,7 +157,7 @@ SizeId Infer::size_element(std::size_t i, std::size_t element) {
 
 void Infer::out(Type type, std::vector<SizeId> elements) {
   if (elements.size() > kMaxElements) elements.clear();
-  results.push_back({std::move(type), std::move(elements)});
+  results.push_back({type, std::move(elements)});
 }
 
 SizeId Infer::runtime_size(SizeId high) {

@@ -40,6 +40,54 @@ std::vector<std::uint32_t> with_recomputation(
   return order;
 }
 
+using Producers = std::unordered_map<Value, std::uint32_t, ValueHash>;  // value -> task
+
+/// A task to run again, and the position in the plain order that it is repeated before.
+struct Choice {
+  std::uint64_t bytes;
+  std::uint32_t task, before;
+};
+
+/// The first step behind the peak that reads buffer b; none if the peak itself does.
+std::optional<std::uint32_t> next_use(const Fitted& f, std::uint32_t b) {
+  std::optional<std::uint32_t> use;
+  for (std::uint32_t s = f.plan.peak_step; s < f.schedule.steps.size() && !use; ++s) {
+    const auto& reads = f.schedule.steps[s].reads;
+    if (std::find(reads.begin(), reads.end(), b) != reads.end()) use = s;
+  }
+  return use == f.plan.peak_step ? std::nullopt : use;
+}
+
+/// Buffers that are idle over the peak and may be made again, the largest first.
+template <class F>
+std::vector<Choice> choices(const Program& p, const Fitted& f, const Producers& producer,
+                            F&& excluded) {
+  std::vector<std::uint32_t> position;  // step -> position in the plain order
+  std::uint32_t next = 0;
+  for (const Step& s : f.schedule.steps) {
+    position.push_back(next);
+    if (!s.commit_copy && !s.again) ++next;
+  }
+  std::uint32_t peak = f.plan.peak_step;
+  std::vector<Choice> found;
+  for (std::uint32_t b = 0; b < f.schedule.buffers.size(); ++b) {
+    const Buffer& buf = f.schedule.buffers[b];
+    if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak)
+      continue;
+    auto it = producer.find(buf.value);
+    if (it == producer.end() || excluded(it->second)) continue;
+    const Task& t = p.tasks[it->second];
+    if (t.may_fail || t.kind == Task::Kind::Loop) continue;
+    std::optional<std::uint32_t> use = next_use(f, b);
+    if (!use || f.schedule.steps[*use].commit_copy) continue;
+    found.push_back({buf.bytes, it->second, position[*use]});
+  }
+  std::sort(found.begin(), found.end(), [](const Choice& a, const Choice& b) {
+    return std::pair(b.bytes, a.task) < std::pair(a.bytes, b.task);
+  });
+  return found;
+}
+
 }  // namespace
 
 std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_t budget,
@@ -53,7 +101,7 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
   std::vector<std::uint32_t> plain;
   for (const Step& s : best.schedule.steps)
     if (!s.commit_copy) plain.push_back(s.task);
-  std::unordered_map<Value, std::uint32_t, ValueHash> producer;
+  Producers producer;
   for (std::uint32_t t = 0; t < p.tasks.size(); ++t)
     for (Value v : p.tasks[t].writes) producer[v] = t;
 
@@ -61,43 +109,10 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
   // again before its next use.
   std::unordered_map<std::uint32_t, std::uint32_t> again;
   std::unordered_set<std::uint32_t> tried;
+  auto excluded = [&](std::uint32_t task) { return tried.count(task) || again.count(task); };
   for (std::size_t round = 0; round < p.tasks.size(); ++round) {
-    std::vector<std::uint32_t> position;  // step -> position in plain
-    std::uint32_t next = 0;
-    for (const Step& s : best.schedule.steps) {
-      position.push_back(next);
-      if (!s.commit_copy && !s.again) ++next;
-    }
-    std::uint32_t peak = best.plan.peak_step;
-    struct Choice {
-      std::uint64_t bytes;
-      std::uint32_t task, before;
-    };
-    std::vector<Choice> choices;
-    for (std::uint32_t b = 0; b < best.schedule.buffers.size(); ++b) {
-      const Buffer& buf = best.schedule.buffers[b];
-      if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak)
-        continue;
-      auto it = producer.find(buf.value);
-      if (it == producer.end() || tried.count(it->second) || again.count(it->second)) continue;
-      const Task& t = p.tasks[it->second];
-      if (t.may_fail || t.kind == Task::Kind::Loop) continue;
-      std::uint32_t use = UINT32_MAX;
-      bool used_at_peak = false;
-      for (std::uint32_t s = 0; s < best.schedule.steps.size(); ++s) {
-        const auto& reads = best.schedule.steps[s].reads;
-        if (std::find(reads.begin(), reads.end(), b) == reads.end()) continue;
-        used_at_peak |= s == peak;
-        if (s > peak) use = std::min(use, s);
-      }
-      if (used_at_peak || use == UINT32_MAX || best.schedule.steps[use].commit_copy) continue;
-      choices.push_back({buf.bytes, it->second, position[use]});
-    }
-    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
-      return std::pair(b.bytes, a.task) < std::pair(a.bytes, b.task);
-    });
     bool improved = false;
-    for (const Choice& c : choices) {
+    for (const Choice& c : choices(p, best, producer, excluded)) {
       auto trial_again = again;
       trial_again[c.task] = c.before;
       Fitted trial;

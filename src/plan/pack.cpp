@@ -60,9 +60,12 @@ class Placed {
     for (std::size_t k = leaves_ + rank_[block]; k > 0; k /= 2) end_[k] = std::max(end_[k], end);
   }
 
-  /// Fills `found` with those that overlap `block` in time, by first step.
-  void overlapping(const Block& block, std::vector<std::uint32_t>& found) {
-    found.clear();
+  /// Bytes of the arena, half-open.
+  using Range = std::pair<std::uint64_t, std::uint64_t>;
+
+  /// Fills `taken` with the ranges of those that overlap `block` in time, by offset.
+  void overlapping(const Block& block, std::vector<Range>& taken) {
+    taken.clear();
     stack_.assign(1, {1, leaves_});
     while (!stack_.empty()) {
       auto [node, width] = stack_.back();
@@ -71,12 +74,14 @@ class Placed {
       std::size_t begin = node * width - leaves_;  // rank of its first leaf
       if (blocks_[by_first_[begin]].first > block.last) continue;
       if (width == 1) {
-        found.push_back(by_first_[begin]);
+        const Block& other = blocks_[by_first_[begin]];
+        taken.emplace_back(other.offset, other.offset + other.bytes);
         continue;
       }
       stack_.push_back({2 * node + 1, width / 2});
       stack_.push_back({2 * node, width / 2});
     }
+    std::sort(taken.begin(), taken.end());
   }
 
  private:
@@ -90,27 +95,39 @@ class Placed {
 /// Each block at the lowest gap that is free during its life, in the given order.
 std::uint64_t place(std::vector<Block>& blocks, const std::vector<std::uint32_t>& order) {
   Placed placed(blocks);
-  std::vector<std::uint32_t> others;
+  std::vector<Placed::Range> taken;
   std::uint64_t height = 0;
   for (std::uint32_t i : order) {
     Block& block = blocks[i];
     std::uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
-    placed.overlapping(block, others);
-    std::sort(others.begin(), others.end(),
-              [&](auto a, auto b) { return blocks[a].offset < blocks[b].offset; });
-    for (std::uint32_t j : others) {
-      const Block& other = blocks[j];
-      if (other.offset > at && other.offset - at >= block.bytes && other.offset - at < best_gap) {
+    placed.overlapping(block, taken);
+    for (auto [begin, end] : taken) {
+      if (begin > at && begin - at >= block.bytes && begin - at < best_gap) {
         best = at;
-        best_gap = other.offset - at;
+        best_gap = begin - at;
       }
-      at = std::max(at, other.offset + other.bytes);
+      at = std::max(at, end);
     }
     block.offset = best == UINT64_MAX ? at : best;
     height = std::max(height, block.offset + block.bytes);
     placed.add(i);
   }
   return height;
+}
+
+/// The largest sum of live bytes, and its step.
+void find_load(const Schedule& s, const std::vector<Block>& blocks, MemoryPlan& plan) {
+  std::vector<std::int64_t> change(s.steps.size() + 2, 0);
+  for (const Block& b : blocks) {
+    change[b.first] += static_cast<std::int64_t>(b.bytes);
+    change[b.last + 1] -= static_cast<std::int64_t>(b.bytes);
+  }
+  std::int64_t live = 0;
+  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+    live += change[at];
+    if (static_cast<std::uint64_t>(live) > plan.load)
+      plan.load = static_cast<std::uint64_t>(live), plan.peak_step = at;
+  }
 }
 
 }  // namespace
@@ -131,8 +148,10 @@ MemoryPlan pack(const Schedule& s) {
   std::stable_sort(by_area.begin(), by_area.end(),
                    [&](auto a, auto b) { return area(a) > area(b); });
   MemoryPlan plan;
+  find_load(s, blocks, plan);
   plan.bytes = UINT64_MAX;
   for (const auto* order : {&by_size, &by_area, &by_time}) {
+    if (plan.bytes == plan.load) break;  // none is lower
     std::vector<Block> trial = blocks;
     std::uint64_t height = place(trial, *order);
     if (height < plan.bytes) {
@@ -141,17 +160,6 @@ MemoryPlan pack(const Schedule& s) {
       for (const Block& block : trial)
         for (std::uint32_t b : block.buffers) plan.offsets[b] = block.offset;
     }
-  }
-  std::vector<std::int64_t> change(s.steps.size() + 2, 0);
-  for (const Block& b : blocks) {
-    change[b.first] += static_cast<std::int64_t>(b.bytes);
-    change[b.last + 1] -= static_cast<std::int64_t>(b.bytes);
-  }
-  std::int64_t live = 0;
-  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
-    live += change[at];
-    if (static_cast<std::uint64_t>(live) > plan.load)
-      plan.load = static_cast<std::uint64_t>(live), plan.peak_step = at;
   }
   verify(s, plan);
   return plan;

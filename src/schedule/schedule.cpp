@@ -69,96 +69,104 @@ class Orderer {
   }
 
   Schedule build(const std::vector<std::uint32_t>& tasks) const {
-    Schedule out;
-    std::unordered_map<Value, std::uint32_t, ValueHash> current;  // buffer that holds a value now
-    auto buffer = [&](Value v, std::uint32_t step) {
-      Buffer b;
-      b.value = v;
-      b.bytes = bytes_of(p_, s_.sizes, v);
-      b.first = b.last = step;
-      out.buffers.push_back(b);
-      return static_cast<std::uint32_t>(out.buffers.size() - 1);
-    };
-    // Leaves live throughout.
-    for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
-      const GraphInput& in = p_.graph.inputs()[i];
-      std::uint32_t b = buffer(in.value, 0);
-      bool copied = i < s_.kind.copied.size() && s_.kind.copied[i];
-      out.buffers[b].where = in.shared || in.state ? Where::Shared
-                             : copied              ? Where::Arena
-                                                   : Where::Argument;
-      out.buffers[b].index = i;
-      current[in.value] = b;
-    }
-    for (std::uint32_t id = static_cast<std::uint32_t>(p_.graph.inputs().size());
-         id < p_.graph.nodes().size(); ++id)
-      if (has(*p_.graph.node(id).op, kLeaf)) {
-        std::uint32_t b = buffer({id, 0}, 0);
-        out.buffers[b].where = Where::Constant;
-        out.buffers[b].index = id;
-        current[{id, 0}] = b;
-      }
+    Draft d;
+    add_leaves(d);
     std::vector<bool> ran(p_.tasks.size(), false);
-    std::optional<std::uint32_t> commit;
-    for (std::uint32_t at = 0; at < tasks.size(); ++at) {
-      const Task& t = p_.tasks[tasks[at]];
-      Step step;
-      step.task = tasks[at];
-      step.again = ran[tasks[at]];
-      ran[tasks[at]] = true;
-      for (Value v : t.reads) {
-        std::uint32_t b = current.at(v);
-        out.buffers[b].last = at;
-        step.reads.push_back(b);
-      }
-      for (Value v : t.writes) {
-        std::uint32_t b = buffer(v, at);
-        auto d = destination_.find(v);
-        if (d != destination_.end() && !step.again) {
-          out.buffers[b].where = d->second.first;
-          out.buffers[b].index = d->second.second;
-          if (d->second.first == Where::Shared && !commit) commit = at;
-        }
-        current[v] = b;
-        step.writes.push_back(b);
-      }
-      if (std::uint64_t bytes = s_.workspace[tasks[at]]) {
-        Buffer w;
-        w.bytes = bytes;
-        w.first = w.last = at;
-        w.workspace = true;
-        out.buffers.push_back(w);
-        step.workspace = static_cast<std::int32_t>(out.buffers.size() - 1);
-      }
-      out.steps.push_back(std::move(step));
+    for (std::uint32_t t : tasks) {
+      add_step(d, t, ran[t]);
+      ran[t] = true;
     }
-    std::uint32_t end = static_cast<std::uint32_t>(out.steps.size());
-    if (!commit) commit = end;
-    for (std::size_t i = 0; i < commits_.size(); ++i) {
-      if (commits_[i] != Commit::Copy) continue;
-      const Update& u = p_.graph.updates()[i];
-      Step step;
-      step.commit_copy = true;
-      std::uint32_t from = current.at(u.value);
-      std::uint32_t at = static_cast<std::uint32_t>(out.steps.size());
-      out.buffers[from].last = at;
-      std::uint32_t to = buffer(u.value, at);
-      out.buffers[to].where = Where::Shared;
-      out.buffers[to].index = u.input;
-      step.reads = {from};
-      step.writes = {to};
-      out.steps.push_back(std::move(step));
-    }
-    out.commit = *commit;
+    Schedule& out = d.schedule;
+    out.commit = d.commit.value_or(static_cast<std::uint32_t>(out.steps.size()));
+    add_commit_copies(d);
     // Values that leave the call live to its end.
     std::uint32_t last = out.steps.empty() ? 0 : static_cast<std::uint32_t>(out.steps.size() - 1);
     for (Buffer& b : out.buffers)
       if (b.where != Where::Arena) b.last = last;
     reuse_in_place(out);
-    return out;
+    return std::move(out);
   }
 
  private:
+  /// A schedule up to the step that comes next.
+  struct Draft {
+    Schedule schedule;
+    std::unordered_map<Value, std::uint32_t, ValueHash> current;  // buffer that holds a value now
+    std::optional<std::uint32_t> commit;                          // first step that writes shared
+  };
+
+  /// A buffer for `v` that the next step makes.
+  std::uint32_t add_buffer(Draft& d, Value v, Where where = Where::Arena,
+                           std::uint32_t index = 0) const {
+    Buffer b;
+    b.value = v;
+    b.where = where;
+    b.index = index;
+    b.bytes = bytes_of(p_, s_.sizes, v);
+    b.first = b.last = static_cast<std::uint32_t>(d.schedule.steps.size());
+    d.schedule.buffers.push_back(b);
+    return static_cast<std::uint32_t>(d.schedule.buffers.size() - 1);
+  }
+
+  void add_leaves(Draft& d) const {
+    for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i) {
+      const GraphInput& in = p_.graph.inputs()[i];
+      bool copied = i < s_.kind.copied.size() && s_.kind.copied[i];
+      Where where = in.shared || in.state ? Where::Shared : copied ? Where::Arena : Where::Argument;
+      d.current[in.value] = add_buffer(d, in.value, where, i);
+    }
+    for (auto id = static_cast<std::uint32_t>(p_.graph.inputs().size());
+         id < p_.graph.nodes().size(); ++id)
+      if (has(*p_.graph.node(id).op, kLeaf))
+        d.current[{id, 0}] = add_buffer(d, {id, 0}, Where::Constant, id);
+  }
+
+  void add_step(Draft& d, std::uint32_t task, bool again) const {
+    const Task& t = p_.tasks[task];
+    auto at = static_cast<std::uint32_t>(d.schedule.steps.size());
+    Step step;
+    step.task = task;
+    step.again = again;
+    for (Value v : t.reads) {
+      std::uint32_t b = d.current.at(v);
+      d.schedule.buffers[b].last = at;
+      step.reads.push_back(b);
+    }
+    for (Value v : t.writes) {
+      std::uint32_t b = add_buffer(d, v);
+      if (auto to = destination_.find(v); to != destination_.end() && !again) {
+        d.schedule.buffers[b].where = to->second.first;
+        d.schedule.buffers[b].index = to->second.second;
+        if (to->second.first == Where::Shared && !d.commit) d.commit = at;
+      }
+      d.current[v] = b;
+      step.writes.push_back(b);
+    }
+    if (std::uint64_t bytes = s_.workspace[task]) {
+      Buffer w;
+      w.bytes = bytes;
+      w.first = w.last = at;
+      w.workspace = true;
+      d.schedule.buffers.push_back(w);
+      step.workspace = static_cast<std::int32_t>(d.schedule.buffers.size() - 1);
+    }
+    d.schedule.steps.push_back(std::move(step));
+  }
+
+  void add_commit_copies(Draft& d) const {
+    for (std::size_t i = 0; i < commits_.size(); ++i) {
+      if (commits_[i] != Commit::Copy) continue;
+      const Update& u = p_.graph.updates()[i];
+      std::uint32_t from = d.current.at(u.value);
+      d.schedule.buffers[from].last = static_cast<std::uint32_t>(d.schedule.steps.size());
+      Step step;
+      step.commit_copy = true;
+      step.reads = {from};
+      step.writes = {add_buffer(d, u.value, Where::Shared, u.input)};
+      d.schedule.steps.push_back(std::move(step));
+    }
+  }
+
   void edge(std::uint32_t from, std::uint32_t to) {
     if (from == to) return;
     before_[to].push_back(from);
@@ -357,68 +365,6 @@ Schedule order(const Program& p, const TaskSizes& s) {
 
 Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& tasks) {
   return Orderer(p, s).build(tasks);
-}
-
-std::string find_fault(const Program& p, const Schedule& s) {
-  auto at_step = [&](std::uint32_t at, std::string what) {
-    return fmt::format("step {} ({}): {}", at,
-                       s.steps[at].commit_copy ? "copy" : p.tasks[s.steps[at].task].name, what);
-  };
-  // Which version of each shared variable its storage holds: false = old, true = new.
-  std::unordered_map<std::uint32_t, bool> renewed;
-  std::vector<bool> written(s.buffers.size(), false);
-  std::vector<bool> task_ran(p.tasks.size(), false);
-  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
-    bool leaf = s.buffers[b].value.node < p.graph.nodes().size() && !s.buffers[b].workspace &&
-                has(*p.graph.node(s.buffers[b].value).op, kLeaf);
-    if (leaf) written[b] = true;
-  }
-  for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
-    const Step& step = s.steps[at];
-    for (std::uint32_t b : step.reads) {
-      const Buffer& buf = s.buffers[b];
-      if (!written[b])
-        return at_step(at, fmt::format("reads %{} before it is written", buf.value.node));
-      if (at > buf.last || at < buf.first)
-        return at_step(at, "reads a buffer outside its lifetime");
-      if (buf.where == Where::Shared) {
-        bool old = has(*p.graph.node(buf.value).op, kLeaf);
-        if (old == renewed[buf.index])
-          return at_step(at, "reads the wrong version of a shared variable");
-      }
-      if (!step.commit_copy &&
-          std::find(p.tasks[step.task].reads.begin(), p.tasks[step.task].reads.end(), buf.value) ==
-              p.tasks[step.task].reads.end())
-        return at_step(at, "reads a buffer of another value");
-    }
-    for (std::uint32_t b : step.writes) {
-      if (s.buffers[b].first > at || s.buffers[b].last < at)
-        return at_step(at, "writes outside a lifetime");
-      if (s.buffers[b].where == Where::Shared) {
-        if (at < s.commit) return at_step(at, "writes shared storage before the commit point");
-        if (renewed[s.buffers[b].index]) return at_step(at, "writes a shared variable twice");
-        renewed[s.buffers[b].index] = true;
-      }
-      written[b] = true;
-    }
-    if (!step.commit_copy) {
-      if (p.tasks[step.task].may_fail && at >= s.commit)
-        return at_step(at, "may fail after the commit point");
-      task_ran[step.task] = true;
-    }
-  }
-  for (std::size_t t = 0; t < task_ran.size(); ++t)
-    if (!task_ran[t]) return fmt::format("task {} never runs", p.tasks[t].name);
-  for (const Update& u : p.graph.updates()) {
-    bool done = renewed[u.input];
-    for (const Buffer& b : s.buffers) done |= b.where == Where::Fresh && b.index == u.input;
-    if (!done) return fmt::format("the update of {} is lost", p.graph.inputs()[u.input].name);
-  }
-  return {};
-}
-
-void verify(const Program& p, const Schedule& s) {
-  if (std::string fault = find_fault(p, s); !fault.empty()) internal_error("schedule", fault);
 }
 
 std::string print(const Program& p, const Schedule& s) {

@@ -210,6 +210,7 @@ void OpenClDevice::run(const Kernel& kernel, std::span<const Operand> operands,
   }
   cl_uint number = 0;
   auto set = [&](const auto& value) {
+    // A handle is passed as it is.  NOLINTNEXTLINE(bugprone-sizeof-expression)
     check(clSetKernelArg(k.kernel.get(), number++, sizeof value, &value), "clSetKernelArg");
   };
   for (const Operand& o : operands) {
