@@ -96,7 +96,7 @@ Axes axes_of(handle h) {
   if (h.is_none()) return {};
   std::vector<std::int64_t> list;
   if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
-    for (handle a : nb::iter(h)) list.push_back(nb::cast<std::int64_t>(nb::int_(a)));
+    for (handle a : nb::iter(h)) list.push_back(integer_of(a, "axis"));
     return Axes(list);
   }
   if (is_variable(h)) {
@@ -106,7 +106,7 @@ Axes axes_of(handle h) {
     for (std::int64_t i = 0; i < value->size(); ++i) list.push_back(value->at_int(i));
     return Axes(list);
   }
-  return Axes(nb::cast<std::int64_t>(nb::int_(h)));
+  return Axes(integer_of(h, "axis"));
 }
 
 std::optional<DType> dtype_or_none(handle h) {
@@ -156,7 +156,7 @@ std::vector<Expr> tensors_of(handle h, std::string_view what) {
 
 std::vector<std::int64_t> ints_of(handle h) {
   std::vector<std::int64_t> out;
-  for (handle item : nb::iter(h)) out.push_back(nb::cast<std::int64_t>(nb::int_(item)));
+  for (handle item : nb::iter(h)) out.push_back(integer_of(item, "axis"));
   return out;
 }
 
@@ -169,7 +169,7 @@ void bind_elementwise(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
       },
-      tensor_arg("x"), arg("dtype"), doc_of("cast").c_str());
+      tensor_arg("x"), arg("dtype").none(), doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {
@@ -250,7 +250,7 @@ void bind_shapes(nb::module_& m) {
             list.push_back(-1);
             continue;
           }
-          std::int64_t axis = nb::cast<std::int64_t>(nb::int_(p));
+          std::int64_t axis = integer_of(p, "dimshuffle");
           if (axis < 0) fail(Fault::Value, fmt::format("dimshuffle: axis {} in the pattern", axis));
           list.push_back(axis);
         }

@@ -433,6 +433,9 @@ Expr transpose(const Arg& x, const std::vector<std::int64_t>& axes) {
   Scope scope(x);
   require_expr("transpose", x.expr);
   std::vector<std::int64_t> pattern;
+  if (!axes.empty() && axes.size() != static_cast<std::size_t>(x.expr.ndim()))
+    fail(Fault::Value, fmt::format("transpose: {} axes for a value of {} dimensions", axes.size(),
+                                   x.expr.ndim()));
   if (axes.empty())
     for (int i = x.expr.ndim(); i-- > 0;) pattern.push_back(i);
   for (std::int64_t a : axes) pattern.push_back(normal_axis("transpose", a, x.expr.ndim()));
