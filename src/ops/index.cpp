@@ -62,7 +62,8 @@ Expr where_last(const GradArgs& g, const Expr& dpart) {
   const int width = indices[0].ndim();
   for (const Expr& i : indices)  // the places of a mask are different ones
     if (width == 1 && i->owner && i->owner->op == &ops::nonzero) return dpart;
-  const Expr count = snug::prod(snug::shape(indices[0]));
+  Expr count = snug::constant(Array::scalar<std::int64_t>(1));
+  for (int k = 0; k < width; ++k) count = count * snug::shape_i(indices[0], k);
   const Expr number = reshape_like(snug::arange(count), indices[0]);
   Exprs sizes;
   for (std::size_t k = 0; k < indices.size(); ++k)

@@ -828,6 +828,8 @@ def test_index_arrays_written(row):
     j = T.lmatrix("j")
     places = np.array([[0, 1], [0, 2], [0, 1]])
     agree_gradient(row, put(x[j, 1], y[:, :2]), [x, j, y], [a, places, b])
+    f = snug.function([x, i, y], T.grad(T.sqr(put(x[i], y)).sum(), y))
+    assert not f.memory(x=(4, 3), i=(3,), y=(3, 3)).note  # all sizes are known before it runs
 
 
 @rows("nonzero")
