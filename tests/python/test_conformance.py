@@ -677,7 +677,7 @@ def test_rebroadcast(row):
     agree_gradient(row, z, [x, y], [a, b])
 
 
-@rows("shape", "make_vector")
+@rows("shape")
 def test_shape(row):
     x = variable("float32", 3)
     outputs = [x.shape, x.shape[1] * 2 + x.shape[0], T.stack([x.shape[2], x.shape[0]])]
@@ -686,6 +686,36 @@ def test_shape(row):
         want = [np.array(s), np.array(s[1] * 2 + s[0]), np.array([s[2], s[0]])]
         calls.append(((np.zeros(s, "float32"),), want))
     agree(row, [x], outputs, calls)
+
+
+@rows("make_vector")
+def test_sizes_that_values_decide(row):
+    """Sizes made of inputs, of elements and of sums, and vectors of these."""
+    n, i, x = T.lscalar("n"), T.lvector("i"), variable("float64", 1)
+    total = T.cast(x.sum(), "int64")
+    ones = T.ones((total,), "float64")
+    outputs = [
+        T.ones((n, 2), "float64"),
+        T.ones((i[0], i[1], n), "float64"),
+        ones,
+        T.alloc(x[0], T.cast(ones.sum(), "int64"), n),  # decided by what was decided by a value
+        T.arange(total).reshape((i.max(), -1)),
+        T.ones(T.stack([i.sum(), n]), "float64"),
+        T.ones(T.stack([n, n + 1]) * 2, "float64"),
+        T.stack([total, n, i.sum()]),
+        T.as_tensor_variable([total, 1]),
+    ]
+    calls = []
+    for k, u, a in [(0, [2, 3], [6.0]), (2, [0, 1], [1.0, 0.0]), (3, [5, 1], [2.0, 3.0, 5.0])]:
+        u, a = np.array(u), np.array(a)
+        s = int(a.sum())
+        want = [np.ones((k, 2)), np.ones((u[0], u[1], k)), np.ones(s), np.full((s, k), a[0])]
+        want += [np.arange(s).reshape(u.max(), -1), np.ones((u.sum(), k))]
+        want += [np.ones((2 * k, 2 * k + 2)), np.array([s, k, u.sum()]), np.array([s, 1])]
+        calls.append(((k, u, a), want))
+    agree(row, [n, i, x], outputs, calls, 0)
+    gradient = T.grad(T.alloc(x[0], total).sum(), x)
+    assert snug.function([x], gradient)(np.array([2.0, 3.0])).tolist() == [5, 0]
 
 
 @rows("concatenate")
