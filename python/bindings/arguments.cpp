@@ -14,7 +14,7 @@ Axes axes_of(handle h) {
   if (h.is_none()) return {};
   std::vector<std::int64_t> list;
   if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
-    for (handle a : nb::iter(h)) list.push_back(nb::cast<std::int64_t>(nb::int_(a)));
+    for (handle a : nb::iter(h)) list.push_back(integer_of(a, "axis"));
     return Axes(list);
   }
   if (is_variable(h)) {
@@ -24,7 +24,7 @@ Axes axes_of(handle h) {
     for (std::int64_t i = 0; i < value->size(); ++i) list.push_back(value->at_int(i));
     return Axes(list);
   }
-  return Axes(nb::cast<std::int64_t>(nb::int_(h)));
+  return Axes(integer_of(h, "axis"));
 }
 
 std::optional<DType> dtype_or_none(handle h) {
@@ -51,7 +51,7 @@ std::vector<Expr> tensors_of(handle h, std::string_view what) {
 
 std::vector<std::int64_t> ints_of(handle h) {
   std::vector<std::int64_t> out;
-  for (handle item : nb::iter(h)) out.push_back(nb::cast<std::int64_t>(nb::int_(item)));
+  for (handle item : nb::iter(h)) out.push_back(integer_of(item, "axis"));
   return out;
 }
 

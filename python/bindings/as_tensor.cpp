@@ -20,14 +20,23 @@ Downcast downcast_of(nb::handle h) {
   return nb::cast<bool>(nb::bool_(h)) ? Downcast::Always : Downcast::Never;
 }
 
+std::int64_t integer_of(nb::handle h, std::string_view what) {
+  PyObject* index = PyIndex_Check(h.ptr()) ? PyNumber_Index(h.ptr()) : nullptr;
+  if (!index) {
+    PyErr_Clear();
+    fail(Fault::Type, fmt::format("{}: expected an integer, got {} ({})", what, nb::repr(h).c_str(),
+                                  Py_TYPE(h.ptr())->tp_name));
+  }
+  return nb::cast<std::int64_t>(nb::steal(index));
+}
+
 Dims dims_of(nb::handle shape) {
   Dims dims;
   if (PyLong_Check(shape.ptr())) {
     dims.push_back(nb::cast<std::int64_t>(shape));
     return dims;
   }
-  for (nb::handle d : nb::iter(shape))
-    dims.push_back(d.is_none() ? -1 : nb::cast<std::int64_t>(nb::int_(d)));
+  for (nb::handle d : nb::iter(shape)) dims.push_back(d.is_none() ? -1 : integer_of(d, "shape"));
   return dims;
 }
 
@@ -64,10 +73,17 @@ Expr as_tensor(nb::handle h, std::string_view what) {
     }
     if (PyObject_Length(o) == 0) return Expr(Array::zeros(default_float(), {0}));
   } else if (!is_tensor_like(h)) {
-    fail(Fault::Type, fmt::format("{}: cannot make a tensor of {} ({})", what, nb::str(h).c_str(),
+    fail(Fault::Type, fmt::format("{}: cannot make a tensor of {} ({})", what, nb::repr(h).c_str(),
                                   Py_TYPE(o)->tp_name));
   }
-  nb::object array = as_ndarray(h);
+  nb::object array;
+  try {
+    array = as_ndarray(h);
+  } catch (nb::python_error& e) {
+    if (!e.matches(PyExc_ValueError) && !e.matches(PyExc_TypeError)) throw;
+    fail(Fault::Value, fmt::format("{}: NumPy makes no array of {}: {}", what, nb::repr(h).c_str(),
+                                   nb::str(e.value()).c_str()));
+  }
   if (!dtype_of_descr(reinterpret_cast<PyObject*>(
           PyArray_DESCR(reinterpret_cast<PyArrayObject*>(array.ptr())))))
     fail(Fault::Type, fmt::format("{}: an array of dtype {} is not supported", what,

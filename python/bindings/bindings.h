@@ -72,6 +72,8 @@ nb::object as_ndarray(nb::handle h);
 /// How far values may be converted on the way into a typed variable (Theano's `allow_downcast`).
 enum class Downcast : std::int8_t { Never, FloatLiterals, Always };
 Downcast downcast_of(nb::handle allow_downcast);  // False, None, True
+/// The value of an integer, not of a float or a text that could become one; errors name `what`.
+std::int64_t integer_of(nb::handle h, std::string_view what);
 /// A tuple of sizes; None becomes -1. A plain integer is one size.
 Dims dims_of(nb::handle shape);
 

@@ -117,7 +117,7 @@ void bind_elementwise(nb::module_& m) {
         UserLine line;
         return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
       },
-      tensor_arg("x"), arg("dtype"), doc_of("cast").c_str());
+      tensor_arg("x"), arg("dtype").none(), doc_of("cast").c_str());
   m.def(
       "switch",
       [](handle c, handle a, handle b) {

@@ -41,7 +41,7 @@ void bind_shapes(nb::module_& m) {
             list.push_back(-1);
             continue;
           }
-          std::int64_t axis = nb::cast<std::int64_t>(nb::int_(p));
+          std::int64_t axis = integer_of(p, "dimshuffle");
           if (axis < 0) fail(Fault::Value, fmt::format("dimshuffle: axis {} in the pattern", axis));
           list.push_back(axis);
         }

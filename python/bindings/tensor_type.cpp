@@ -40,7 +40,18 @@ const char* shape_name(const TensorType& t) {
 TensorType make_tensor_type(nb::handle dtype, nb::handle broadcastable, nb::handle shape) {
   TensorType type;
   type.dtype = as_dtype(dtype);
-  for (nb::handle b : nb::iter(broadcastable)) {
+  nb::object list;
+  if (!PyUnicode_Check(broadcastable.ptr())) list = nb::steal(PySequence_List(broadcastable.ptr()));
+  if (!list.is_valid()) {
+    PyErr_Clear();
+    fail(Fault::Type,
+         fmt::format("TensorType: broadcastable must be a list with one bool per dimension, got {}",
+                     nb::repr(broadcastable).c_str()));
+  }
+  if (nb::len(list) > 8)
+    fail(Fault::Type,
+         fmt::format("TensorType: a tensor has at most 8 dimensions, not {}", nb::len(list)));
+  for (nb::handle b : nb::iter(list)) {
     bool stretches = nb::cast<bool>(nb::bool_(b));
     if (stretches) type.broadcast |= static_cast<std::uint8_t>(1u << type.shape.size());
     type.shape.push_back(stretches ? 1 : -1);

@@ -80,6 +80,12 @@ def _pairs(what: str, items: Any) -> list[tuple[Any, Any]]:
         return []
     if isinstance(items, Mapping):
         return list(items.items())
+    if not isinstance(items, Iterable) or isinstance(items, (str, _core.Variable)):
+        raise error(
+            TypeError,
+            f"function: {what} must be (variable, expression) pairs, got {items!r}",
+            f"write {what}=[(variable, expression)] or a dict",
+        )
     pairs = []
     for item in items:
         if isinstance(item, _core.Variable) or not isinstance(item, (tuple, list)):
@@ -119,6 +125,13 @@ def _default_updates(
                     found.append(v.default_update)
         roots = found
     return result
+
+
+def _count(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int) or value < least:
+        raise error(
+            ValueError, f"function: {name} must be an integer of at least {least}, got {value!r}"
+        )
 
 
 def _input(item: Any, allow_downcast: bool | None) -> dict[str, Any]:
@@ -218,24 +231,39 @@ def function(
         )
     budget = config.memory if memory is None else memory
     chosen = config.mode if mode is None else mode
+    if name is not None and not isinstance(name, str):
+        raise error(TypeError, f"function: name must be a string, got {name!r}")
+    if isinstance(disabled_passes, str):
+        raise error(TypeError, f"function: disabled_passes must be a list, got {disabled_passes!r}")
+    chosen_threads = config.threads if threads is None else threads
+    _count("threads", chosen_threads, 0)
+    _count("contexts", contexts, 1)
     if not isinstance(chosen, str):
         raise error(
             TypeError,
             f"function: mode must be a string, got {type(chosen).__name__}",
             "modes are 'fast', 'check' and 'reference'",
         )
+    if budget is not None and not isinstance(budget, (str, int)):
+        raise error(
+            TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"
+        )
+    hints = _pairs("shapes", shapes)
+    for x, _ in hints:
+        if not any(entry["variable"] is x for entry in entries):
+            raise error(ValueError, f"function: shapes has {x}, which is no input")
     options = {
         "updates": update_pairs,
         "givens": given_pairs,
-        "shapes": _pairs("shapes", shapes),
+        "shapes": hints,
         "name": name or "",
         "memory": "" if budget is None else str(budget),
         "micro_batches": micro_batches,
         "mode": _MODES.get(chosen, chosen),
         "no_default_updates": bool(no_default_updates),
-        "strict_math": strict_math,
+        "strict_math": bool(strict_math),
         "ignore_unused": unused == "ignore",
-        "threads": config.threads if threads is None else threads,
+        "threads": chosen_threads,
         "contexts": contexts,
         "disabled_passes": list(disabled_passes),
     }

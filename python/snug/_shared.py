@@ -34,6 +34,8 @@ def shared(
             f"shared: cannot make a shared variable of a {type(value).__name__}",
             "give a number or an array: numpy.asarray(value)",
         )
+    if name is not None and not isinstance(name, str):
+        raise error(TypeError, f"shared: name must be a string, got {name!r}")
     if isinstance(value, (bool, int, float)):
         value = np.asarray(value)
     return _core.make_shared(value, name or "", strict, allow_downcast, broadcastable)

@@ -44,6 +44,27 @@ void put_rule(Infer& f) {
   f.out(f.in(0));
 }
 
+/// `dpart`, the gradient of what was put into places of x, where the value stayed: of a place that
+/// is given several times, only the last one. The indices start at input 2.
+Expr where_last(const GradArgs& g, const Expr& dpart) {
+  const Exprs indices(g.x.begin() + 2, g.x.end());
+  const int width = indices[0].ndim();
+  for (const Expr& i : indices)  // the places of a mask are different ones
+    if (width == 1 && i->owner && i->owner->op == &ops::nonzero) return dpart;
+  Expr count = snug::constant(Array::scalar<std::int64_t>(1));
+  for (int k = 0; k < width; ++k) count = count * snug::shape_i(indices[0], k);
+  const Expr number = reshape_like(snug::arange(count), indices[0]);
+  Exprs sizes;
+  for (std::size_t k = 0; k < indices.size(); ++k)
+    sizes.push_back(snug::shape_i(g.x[0], static_cast<std::int64_t>(k)));
+  const Expr none = snug::constant(Array::scalar<std::int64_t>(-1));
+  const Expr last = apply_as(g, ops::scatter_set, {snug::broadcast_to(none, sizes), number}, 2);
+  Expr stayed = snug::eq(apply_as(g, ops::gather, {last}, 2), number);
+  std::vector<std::int64_t> pattern;
+  for (int k = 0; k < dpart.ndim(); ++k) pattern.push_back(k < width ? k : -1);
+  return snug::switch_(snug::dimshuffle(stayed, pattern), dpart, ops::number(0, dpart));
+}
+
 /// Calls `visit(place in x, place in the result)`.
 template <class F>
 void visit_picked(const ReferenceArgs& r, std::size_t first, F&& visit) {
@@ -142,7 +163,7 @@ const OpDef scatter_set = {
       const Expr& dy = g.dy[0];
       if (g.wanted[0])
         out[0] = apply_as(g, ops::scatter_set, {dy, snug::zeros_like(g.x[1], dy.dtype())}, 2);
-      if (g.wanted[1]) out[1] = apply_as(g, ops::gather, {dy}, 2);
+      if (g.wanted[1]) out[1] = where_last(g, apply_as(g, ops::gather, {dy}, 2));
       return out;
     },
     .reference = put_reference<false>,

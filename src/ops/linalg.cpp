@@ -173,7 +173,11 @@ void solve_reference(const ReferenceArgs& r) {
     std::int64_t pivot = c;
     for (std::int64_t i = c + 1; i < n; ++i)
       if (std::fabs(w[i * n + c]) > std::fabs(w[pivot * n + c])) pivot = i;
-    if (w[pivot * n + c] == 0) fail(Fault::Numeric, "solve: the matrix is singular");
+    if (w[pivot * n + c] == 0)
+      fail(Fault::Numeric,
+           fmt::format("solve: the matrix is singular: pivot {} of a {} x {} matrix is zero", c + 1,
+                       n, n),
+           "add a small multiple of the identity, or solve the least squares problem");
     for (std::int64_t j = 0; j < n; ++j) std::swap(w[c * n + j], w[pivot * n + j]);
     for (std::int64_t j = 0; j < m; ++j) std::swap(x[c * m + j], x[pivot * m + j]);
     for (std::int64_t i = 0; i < n; ++i) {

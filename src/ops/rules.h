@@ -117,7 +117,8 @@ void put_part(const ReferenceArgs& r, bool increase, F&& visit) {
   y.i = r.x[0]->i;
   visit([&](std::int64_t at, std::int64_t k) {
     Number a = y.at(at), b = r.x[1]->at(k);
-    increase ? store(y, at, {a.f + b.f, a.i + b.i}) : y.set(at, b);
+    auto sum = static_cast<std::uint64_t>(a.i) + static_cast<std::uint64_t>(b.i);  // may wrap
+    increase ? store(y, at, {a.f + b.f, static_cast<std::int64_t>(sum)}) : y.set(at, b);
   });
 }
 

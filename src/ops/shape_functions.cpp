@@ -15,6 +15,12 @@ Sizes::Sizes(const Expr& v) : vector(v) {
     fail(Fault::Type,
          fmt::format("sizes: {} is no integer vector of known length", snug::describe(v.type())),
          "pass a list of sizes, or give the number of dimensions: x.reshape(sizes, ndim=2)");
+  } else if (v->owner && v->owner->op != &ops::shape && v->owner->op != &ops::make_vector) {
+    // Values may decide these sizes: one by one they can be computed first.
+    std::vector<Expr> sizes;
+    for (std::int64_t k = 0; k < v.type().shape[0]; ++k)
+      sizes.push_back(subtensor(v, {IndexItem(int64_constant(k))}));
+    vector = make_vector(sizes);
   }
 }
 
@@ -103,6 +109,9 @@ Expr transpose(const Arg& x, const std::vector<std::int64_t>& axes) {
   Scope scope(x);
   require_expr("transpose", x.expr);
   std::vector<std::int64_t> pattern;
+  if (!axes.empty() && axes.size() != static_cast<std::size_t>(x.expr.ndim()))
+    fail(Fault::Value, fmt::format("transpose: {} axes for a value of {} dimensions", axes.size(),
+                                   x.expr.ndim()));
   if (axes.empty())
     for (int i = x.expr.ndim(); i-- > 0;) pattern.push_back(i);
   for (std::int64_t a : axes) pattern.push_back(normal_axis("transpose", a, x.expr.ndim()));
@@ -222,13 +231,8 @@ Expr concatenate(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
 Expr stack(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
   Scope scope(where);
   if (xs.empty()) fail(Fault::Value, "stack: needs at least one value");
-  bool sizes = true;  // a stack of 0-d integers may be a shape
-  for (const Expr& x : xs) {
-    require_expr("stack", x);
-    sizes = sizes && x.ndim() == 0 && x.dtype() == DType::I64;
-  }
+  for (const Expr& x : xs) require_expr("stack", x);
   axis = normal_axis("stack", axis, xs[0].ndim() + 1);
-  if (sizes) return make_vector(xs);
   std::vector<Expr> wide;
   for (const Expr& x : xs) {
     if (x.ndim() != xs[0].ndim())

@@ -21,7 +21,7 @@ const OpDef shape = {
 
 const OpDef make_vector = {
     .name = "make_vector",
-    .doc = "An int64 vector of 0-d integers.",
+    .doc = "A vector of sizes, made of 0-d integers.",
     .arity = -1,
     .infer =
         [](Infer& f) {
@@ -31,9 +31,8 @@ const OpDef make_vector = {
           for (std::size_t i = 0; i < f.count(); ++i) {
             f.require_ndim(i, 0);
             require_discrete(f, i);
-            if (!f.elements(i).empty()) elements.push_back(f.elements(i)[0]);
+            elements.push_back(f.size_element(i));
           }
-          if (elements.size() != f.count()) elements.clear();
           f.out(out, std::move(elements));
         },
     .no_grad = "its arguments are integers",

@@ -1,5 +1,6 @@
 """Every text in tests/errors: NAME.py is a wrong program whose last statement fails, NAME.txt the
-error as its user sees it. No shared variable may change. SNUG_UPDATE_GOLDEN=1 writes the texts."""
+error as its user sees it, in every mode. No shared variable may change. SNUG_UPDATE_GOLDEN=1 writes
+the texts."""
 
 import ast
 import os
@@ -30,8 +31,20 @@ def values(names):
     return {name: x.get_value() for name, x in names.items() if isinstance(x, snug.SharedVariable)}
 
 
+# The reference interpreter has no passes, and stops for Ctrl-C only when it is done.
+ONLY_COMPILED = {"ctrl_c", "function_required_pass", "function_unknown_pass"}
+
+
+@pytest.mark.parametrize("mode", ["fast", "reference", "check"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_error_text(name):
+def test_error_text(name, mode):
+    if mode != "fast" and name in ONLY_COMPILED:
+        return
+    with snug.config.change_flags(mode=mode):
+        check(name, update=UPDATE and mode == "fast")
+
+
+def check(name, update):
     file = f"{name}.py"
     statements = ast.parse((FOLDER / file).read_text()).body
     names = {}
@@ -41,7 +54,7 @@ def test_error_text(name):
         run(statements[-1:], file, names)
     error = caught.value
     text = f"{type(error).__name__}: {error}\n"
-    if UPDATE:
+    if update:
         (FOLDER / f"{name}.txt").write_text(text)
     assert text == (FOLDER / f"{name}.txt").read_text()
     assert user_line(error, file) >= statements[-1].lineno

@@ -334,16 +334,17 @@ def test_cycle_through_a_default_update():
 
 
 def test_cycle_through_a_function():
-    W = snug.shared(np.zeros(3, "float32"))
-    n = T.lscalar()
-    W.step = snug.function([], [], updates=[(W, W + 1)])
-    W.staged = snug.function([n], T.arange(T.cast(W.sum(), "int64") + n))
-    W.step()
-    W.staged(2)
-    alive = weakref.ref(W)
-    del W
-    gc.collect()
-    assert alive() is None
+    def make():
+        w = snug.shared(np.zeros(3, "float32"), "w")
+        n = T.lscalar("n")
+        w.step = snug.function([], [], updates=[(w, w + 1)])
+        w.staged = snug.function([n], T.arange(T.cast(w.sum(), "int64") + n))
+        w.step()
+        w.staged(2)
+        w.thing = Thing()
+        return weakref.ref(w.thing)
+
+    assert collected(make)
 
 
 def test_cycle_through_indexing():

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +107,13 @@ invert = bitwise_not = _core.invert
 logical_and, logical_or = and_, or_
 left_shift, right_shift = _core.shl, _core.shr
 newaxis = None
+
+
+def _integer(what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise error(TypeError, f"{what} must be an integer, got {value!r}") from None
 
 
 def _axis_list(axis: Any) -> list[int]:
@@ -387,12 +395,12 @@ def concatenate(tensor_list: Sequence[Any], axis: int = 0) -> _core.Variable:
             f"concatenate: expected a list of tensors, got the variable {tensor_list}",
             "write concatenate([x, y], axis=0)",
         )
-    return _core.concatenate(list(tensor_list), int(axis))
+    return _core.concatenate(list(tensor_list), _integer("concatenate: axis", axis))
 
 
 def join(axis: int, *tensors: Any) -> _core.Variable:
     """concatenate(tensors, axis)"""
-    return _core.concatenate(list(tensors), int(axis))
+    return _core.concatenate(list(tensors), _integer("join: axis", axis))
 
 
 def stack(*tensors: Any, **kwargs: Any) -> _core.Variable:
@@ -414,7 +422,7 @@ def stack(*tensors: Any, **kwargs: Any) -> _core.Variable:
         items = list(tensors)
     if not items:
         raise error(ValueError, "stack: no tensors given")
-    return _core.stack(items, int(axis))
+    return _core.stack(items, _integer("stack: axis", axis))
 
 
 def stacklists(arg: Any) -> _core.Variable:
@@ -519,6 +527,8 @@ def take(a: Any, indices: Any, axis: int | None = None) -> _core.Variable:
     a = _core.as_tensor(a, "take")
     if axis is None:
         return a.flatten()[indices]
+    if not -a.ndim <= axis < a.ndim:
+        raise error(ValueError, f"take: there is no axis {axis} in {a.ndim} dimensions")
     return a[(slice(None),) * (axis % a.ndim) + (indices,)]
 
 
@@ -536,6 +546,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> _core.Variable:
     a, b = _core.as_tensor(a, "tensordot"), _core.as_tensor(b, "tensordot")
     if isinstance(axes, int):
         return _core.tensordot(a, b, range(a.ndim - axes, a.ndim), range(axes))
+    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
+        raise error(
+            TypeError, f"tensordot: axes must be a number or two lists of axes, got {axes!r}"
+        )
     first, second = axes
     return _core.tensordot(a, b, _axis_list(first), _axis_list(second))
 
@@ -544,5 +558,6 @@ __all__ = [
     name
     for name, value in list(globals().items())
     if not name.startswith("_")
-    and name not in ("annotations", "builtins", "Sequence", "Any", "np", "config", "error")
+    and name
+    not in ("annotations", "builtins", "operator", "Sequence", "Any", "np", "config", "error")
 ]

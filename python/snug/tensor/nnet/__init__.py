@@ -93,13 +93,20 @@ def sigmoid_binary_crossentropy(output: Any, target: Any) -> _core.Variable:
     return _core.maximum(output, 0.0) - output * target + log1p(exp(-abs_(output)))
 
 
+def _integers(value: Any, count: int) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) == count
+        and all(isinstance(v, int) for v in value)
+    )
+
+
 def _pair(value: Any, name: str) -> tuple[int, int]:
     if isinstance(value, int):
         return value, value
-    rows, columns = value
-    if not isinstance(rows, int) or not isinstance(columns, int):
-        raise error(TypeError, f"conv2d: {name} must be integers, got {value!r}")
-    return rows, columns
+    if not _integers(value, 2):
+        raise error(TypeError, f"conv2d: {name} must be an integer or two of them, got {value!r}")
+    return tuple(value)
 
 
 def _padding(border_mode: Any) -> tuple[str, list[int]]:
@@ -115,12 +122,17 @@ def _padding(border_mode: Any) -> tuple[str, list[int]]:
             )
         return border_mode, []
     if isinstance(border_mode, int):
-        return "valid", [border_mode, border_mode]
-    rows, columns = border_mode
-    if isinstance(rows, int) and isinstance(columns, int):
-        return "valid", [rows, columns]
-    sides = [(s, s) if isinstance(s, int) else tuple(s) for s in (rows, columns)]
-    return "valid", [*sides[0], *sides[1]]
+        border_mode = (border_mode, border_mode)
+    pads = []
+    if isinstance(border_mode, (list, tuple)) and len(border_mode) == 2:
+        pads = [(s, s) if isinstance(s, int) else s for s in border_mode]
+    if not pads or not all(_integers(p, 2) and min(p) >= 0 for p in pads):
+        raise error(
+            ValueError,
+            f"conv2d: border_mode is {border_mode!r}",
+            "choose 'valid', 'half', 'full', a padding of at least 0, or a pair of paddings",
+        )
+    return "valid", [*pads[0], *pads[1]]
 
 
 def _with_known_size(filters: Any, filter_shape: Any) -> _core.Variable:

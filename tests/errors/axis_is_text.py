@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+x = T.matrix("x")
+x.sum(axis="rows")

@@ -1,0 +1,5 @@
+import snug
+import snug.tensor as T
+
+x = T.vector("x")
+snug.function([x], x * 2, contexts=0)

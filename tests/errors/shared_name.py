@@ -1,0 +1,3 @@
+import snug
+
+snug.shared(3.0, name=3)

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.TensorType("float32", 2)
