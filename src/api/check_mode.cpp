@@ -12,12 +12,30 @@
 namespace snug {
 namespace {
 
-double tolerance_of(DType t) {
+/// Of one rounding.
+double epsilon_of(DType t) {
   switch (t) {
-    case DType::F64: return 1e-9;
-    case DType::F32: return 2e-4;
-    default: return 2e-2;
+    case DType::F64: return 0x1p-53;
+    case DType::F32: return 0x1p-24;
+    case DType::F16: return 0x1p-11;
+    default: return 0x1p-8;
   }
+}
+/// Functions of several roundings, and their order.
+constexpr double kRoundings = 64;
+
+/// A sum of products of its inputs: its rounding follows the sum of their magnitudes.
+bool is_sum(const Node& n) {
+  if (has(*n.op, kReduction))
+    return static_cast<ReduceOp>(n.attrs.integer("reduce")) == ReduceOp::Sum;
+  constexpr std::string_view kProducts[] = {
+      "affine", "batched_dot", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "dot"};
+  return std::find(std::begin(kProducts), std::end(kProducts), n.op->name) != std::end(kProducts);
+}
+
+RefTensor magnitude(RefTensor t) {
+  for (double& f : t.f) f = std::fabs(f);
+  return t;
 }
 
 constexpr int kPoison = 0xff;  // NaN for floats, far out of range for indices
@@ -41,13 +59,28 @@ RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) c
   return RefTensor::from(a);
 }
 
+std::vector<RefTensor> StepChecker::run(const Node& n, const Tensors& known,
+                                        const RunState& state) const {
+  const SizeTable& table = executable_.lowered->program.graph.sizes();
+  std::vector<const RefTensor*> inputs;
+  for (Value x : n.inputs) inputs.push_back(&known.at(x));
+  std::vector<Dims> shapes;
+  for (const Type& t : n.types) {
+    Dims shape;
+    for (SizeId d : t.dims)
+      shape.push_back(table.is_runtime(d) ? executable_.bounds.high[d] : state.sizes[d]);
+    shapes.push_back(shape);
+  }
+  return interpret_node(n, inputs, shapes);
+}
+
 void StepChecker::evaluate(const RunState& state, std::uint32_t at,
                            const std::vector<Value>& wanted) {
   const Program& p = executable_.lowered->program;
   const Graph& g = p.graph;
   const Step& step = executable_.planned->schedule.steps[at];
   const Task& task = p.tasks[step.task];
-  auto buffer_of = [&](Value root) -> std::byte* {
+  auto buffer_of = [&](Value root) -> std::optional<std::byte*> {  // null if it has no bytes
     auto it = std::find(task.reads.begin(), task.reads.end(), root);
     if (it != task.reads.end())
       return state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]];
@@ -59,7 +92,7 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
       if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive))
         return state.buffers[b];
     }
-    return nullptr;
+    return std::nullopt;
   };
   Tensors known;
   auto leaf_value = [&](Value v) -> bool {  // read from memory, from sizes, or a constant
@@ -69,8 +102,8 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
       return true;
     }
     if (auto place = p.places.find(v); place != p.places.end())
-      if (std::byte* buffer = buffer_of(place->second.root)) {
-        known[v] = read(state, v, buffer);
+      if (std::optional<std::byte*> buffer = buffer_of(place->second.root)) {
+        known[v] = read(state, v, *buffer);
         return true;
       }
     if (auto e = g.elements(v); !e.empty()) {
@@ -95,21 +128,32 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
     nodes.insert(v.node);
     for (Value x : g.node(v).inputs) stack.push_back(x);
   }
+  // Once in double, and once rounded after each node: the difference shows what rounding does.
+  Tensors rounded = known;
   for (std::uint32_t id : nodes) {
     const Node& n = g.node(id);
-    std::vector<const RefTensor*> inputs;
-    for (Value x : n.inputs) inputs.push_back(&known.at(x));
-    std::vector<Dims> shapes;
-    for (const Type& t : n.types) {
-      Dims shape;
-      for (SizeId d : t.dims)
-        shape.push_back(g.sizes().is_runtime(d) ? executable_.bounds.high[d] : state.sizes[d]);
-      shapes.push_back(shape);
+    std::vector<RefTensor> exact = run(n, known, state), near = run(n, rounded, state), sums;
+    if (is_sum(n) && is_float(n.types[0].dtype)) {
+      Tensors magnitudes;
+      for (Value x : n.inputs) magnitudes[x] = magnitude(known.at(x));
+      sums = run(n, magnitudes, state);
     }
-    std::vector<RefTensor> results = interpret_node(n, inputs, shapes);
-    for (std::uint32_t k = 0; k < results.size(); ++k) known[{id, k}] = std::move(results[k]);
+    for (std::uint32_t k = 0; k < exact.size(); ++k) {
+      near[k] = RefTensor::from(near[k].to_array());
+      for (std::size_t e = 0; !sums.empty() && e < near[k].f.size(); ++e)
+        near[k].f[e] += epsilon_of(near[k].dtype) * sums[k].f[e];
+      known[{id, k}] = std::move(exact[k]);
+      rounded[{id, k}] = std::move(near[k]);
+    }
   }
-  for (Value v : wanted) expected_[v] = known.at(v);
+  for (Value v : wanted) {
+    const RefTensor &exact = known.at(v), &near = rounded.at(v);
+    Expected& e = expected_[v];
+    e.value = RefTensor::from(exact.to_array());
+    e.spread.clear();
+    for (std::size_t k = 0; k < exact.f.size(); ++k)
+      e.spread.push_back(k < near.f.size() ? std::fabs(exact.f[k] - near.f[k]) : 0);
+  }
 }
 
 void StepChecker::before(const RunState& state, std::uint32_t at) {
@@ -136,7 +180,7 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
 void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
                           std::byte* buffer) const {
   const Program& p = executable_.lowered->program;
-  const RefTensor& want = expected_.at(v);
+  const RefTensor& want = expected_.at(v).value;
   RefTensor got = read(state, v, buffer);
   const Task& task = p.tasks[executable_.planned->schedule.steps[at].task];
   auto bad = [&](std::int64_t k, std::string a, std::string b) {
@@ -149,11 +193,7 @@ void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
   if (got.size() != want.size()) bad(0, describe_shape(got.shape), describe_shape(want.shape));
   bool float_inputs = false;
   for (Value r : task.reads) float_inputs |= is_float(p.type(r).dtype);
-  double largest = 0;
-  if (want.floating())
-    for (double f : want.f)
-      if (std::isfinite(f)) largest = std::max(largest, std::fabs(f));
-  double tolerance = tolerance_of(want.dtype);
+  const double tolerance = kRoundings * epsilon_of(want.dtype);
   std::int64_t different = 0;
   for (std::int64_t k = 0; k < want.size(); ++k) {
     if (!want.floating()) {
@@ -164,9 +204,11 @@ void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
       continue;
     }
     double a = got.f[k], b = want.f[k];
-    if (std::isnan(a) && std::isnan(b)) continue;
-    if (std::isinf(b) ? a == b : std::fabs(a - b) <= tolerance * (std::fabs(b) + largest) + 1e-30)
-      continue;
+    double spread = expected_.at(v).spread[static_cast<std::size_t>(k)];
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    // Where rounding on the way may overflow, nothing can be said.
+    if (!std::isfinite(spread)) continue;
+    if (std::fabs(a - b) <= tolerance * std::fabs(b) + kRoundings * spread + 1e-30) continue;
     bad(k, fmt::format("{}", a), fmt::format("{}", b));
   }
 }

@@ -18,14 +18,21 @@ class StepChecker : public StepObserver {
 
  private:
   using Tensors = std::unordered_map<Value, RefTensor, ValueHash>;
+  std::vector<RefTensor> run(const Node& node, const Tensors& known, const RunState& state) const;
   RefTensor read(const RunState& state, Value v, std::byte* buffer) const;
   /// The reference values of `wanted`, from the values the step reads.
   void evaluate(const RunState& state, std::uint32_t step, const std::vector<Value>& wanted);
   void compare(const RunState& state, std::uint32_t step, Value v, std::byte* buffer) const;
   void poison_dead(const RunState& state, std::uint32_t step) const;
 
+  /// What the reference has, rounded to the dtype, and how far rounding on the way may lead from it.
+  struct Expected {
+    RefTensor value;
+    std::vector<double> spread;  // per element; floats only
+  };
+
   const Executable& executable_;
-  Tensors expected_;  // values still to be compared
+  std::unordered_map<Value, Expected, ValueHash> expected_;  // values still to be compared
 };
 
 }  // namespace snug
