@@ -29,7 +29,9 @@ class Stopwatch {
 std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
-  Graph copied = insert_copies(placed, cpu_library());
+  Graph absorbed = absorb_bias(placed, cpu_library());
+  verify(absorbed, "absorb_bias");
+  Graph copied = insert_copies(absorbed, cpu_library());
   verify(copied, "insert_copies");
   out->program = fuse(copied, cpu_library(), {.strict_math = options.strict_math});
   verify(out->program);

@@ -55,6 +55,12 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
       Py_VISIT(spec.value);
     }
     for (PyObject* key : s->keys) Py_VISIT(key);
+    int result = 0;
+    s->function.visit_shared([&](SharedVariable& v) {
+      if (result == 0 && v.script_object())
+        result = visit(static_cast<PyObject*>(v.script_object()), arg);
+    });
+    return result;
   }
   return 0;
 }

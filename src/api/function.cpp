@@ -65,6 +65,10 @@ void Function::Call::run(std::span<std::byte* const> outputs) {
   context(state_).function->run(context(state_), outputs);
 }
 
+void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) const {
+  if (impl_ && impl_.use_count() == 1) impl_->visit_shared(visit);
+}
+
 MemoryReport Function::memory(std::span<const Dims> shapes) const { return impl_->memory(shapes); }
 std::string Function::explain() const { return impl_->explain(); }
 std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -112,6 +113,9 @@ class Function {
   const std::string& name() const;
   bool valid() const { return impl_ != nullptr; }
   FunctionImpl* impl() const { return impl_.get(); }
+  /// For a garbage collector: calls `visit` once for every reference to a shared variable that dies
+  /// with this Function. Visits nothing while a call runs or others share the compiled state.
+  void visit_shared(const std::function<void(SharedVariable&)>& visit) const;
 
  private:
   std::shared_ptr<FunctionImpl> impl_;

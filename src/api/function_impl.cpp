@@ -147,6 +147,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   for (std::uint32_t i = 0; i < graph_.inputs().size(); ++i)
     if (SharedVariable* s = graph_.inputs()[i].shared.get())
       shared_.push_back({i, s, updated.count(i) != 0});
+  collect_locks();
   // The graph has what is needed of them; expressions must not live as long as the function.
   options_.updates.clear();
   options_.givens.clear();
@@ -201,27 +202,40 @@ CallContext& FunctionImpl::lease() {
 }
 
 void FunctionImpl::lock(CallContext& c) {
-  for (const Shared& s : shared_) {  // in order of id, so that no two calls wait for each other
-    if (s.written || !s.variable->materialised())
-      s.variable->mutex.lock();
+  for (const Lock& l : locks_) {
+    if (l.written || !l.variable->materialised())
+      l.variable->mutex.lock();
     else
-      s.variable->mutex.lock_shared();
+      l.variable->mutex.lock_shared();
     ++c.locked;
-    if (!s.written && s.variable->value_if_materialised() == nullptr) {
-      s.variable->value_locked();  // made under the writer's lock, then read with others
-      s.variable->mutex.unlock();
-      s.variable->mutex.lock_shared();
-    } else if (s.written) {
-      s.variable->value_locked();
+    if (!l.written && l.variable->value_if_materialised() == nullptr) {
+      l.variable->value_locked();  // made under the writer's lock, then read with others
+      l.variable->mutex.unlock();
+      l.variable->mutex.lock_shared();
+    } else if (l.written) {
+      l.variable->value_locked();
     }
   }
 }
 
 void FunctionImpl::unlock(CallContext& c) noexcept {
   for (std::size_t i = c.locked; i-- > 0;)
-    shared_[i].written ? shared_[i].variable->mutex.unlock()
-                       : shared_[i].variable->mutex.unlock_shared();
+    locks_[i].written ? locks_[i].variable->mutex.unlock()
+                      : locks_[i].variable->mutex.unlock_shared();
   c.locked = 0;
+}
+
+void FunctionImpl::collect_locks() {
+  if (stage_) locks_ = std::move(stage_->locks_);
+  for (const Shared& s : shared_) {
+    auto same = [&](const Lock& l) { return l.variable == s.variable; };
+    if (auto it = std::find_if(locks_.begin(), locks_.end(), same); it != locks_.end())
+      it->written |= s.written;
+    else
+      locks_.push_back({s.variable, s.written});
+  }
+  std::sort(locks_.begin(), locks_.end(),
+            [](const Lock& a, const Lock& b) { return a.variable->id < b.variable->id; });
 }
 
 void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
@@ -389,6 +403,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   CallContext& c = lease();
   c.function = shared_from_this();
   try {
+    lock(c);
     if (stage_) {
       c.stage_values = Function(stage_).call_views(arguments);
       c.stage_arguments.assign(arguments.begin(), arguments.end());
@@ -396,7 +411,6 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
         c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
       arguments = c.stage_arguments;
     }
-    lock(c);
     take_arguments(c, arguments);
     {
       std::lock_guard guard(compile_mutex_);
@@ -577,6 +591,22 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g,
     if (s.kind == Symbol::Kind::Dim) symbols[i] = shapes[s.input][s.index];
   }
   return symbols;
+}
+
+void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visit) {
+  std::unique_lock compiling(compile_mutex_, std::try_to_lock);
+  std::unique_lock calling(context_mutex_, std::try_to_lock);
+  if (!compiling || !calling) return;
+  std::unordered_set<const Lowered*> programs{lowered_.get()};
+  for (const auto& c : contexts_) programs.insert(c->lowered.get());
+  auto visit_graph = [&](const Graph& graph) {
+    for (const GraphInput& in : graph.inputs())
+      if (in.shared) visit(*in.shared);
+  };
+  visit_graph(graph_);
+  for (const Lowered* l : programs)
+    if (l) visit_graph(l->program.graph);
+  if (stage_) stage_->visit_shared(visit);
 }
 
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {

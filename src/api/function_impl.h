@@ -1,5 +1,6 @@
 #pragma once
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void run(CallContext& context, std::span<std::byte* const> outputs);
   void release(CallContext& context) noexcept;
 
+  /// As Function::visit_shared.
+  void visit_shared(const std::function<void(SharedVariable&)>& visit);
+
   MemoryReport memory(std::span<const Dims> shapes);
   std::string explain();
   std::int64_t counter(std::string_view name) const;
@@ -61,7 +65,13 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     bool written;
   };
 
+  struct Lock {
+    SharedVariable* variable;
+    bool written;
+  };
+
   CallContext& lease();
+  void collect_locks();
   void lock(CallContext& context);
   void unlock(CallContext& context) noexcept;
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
@@ -88,6 +98,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for
   std::string stage_text_;
   std::vector<Shared> shared_;
+  /// What a call locks, by id, so that no two calls wait for each other: shared_ and the variables
+  /// of the first stage, whose own list is empty. Both stages see the same values.
+  std::vector<Lock> locks_;
   std::size_t argument_count_ = 0;
 
   std::mutex compile_mutex_;

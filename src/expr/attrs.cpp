@@ -86,6 +86,10 @@ void Attrs::set(std::string_view name, Value value) {
   items_.push_back({name, std::move(value)});
 }
 
+void Attrs::erase(std::string_view name) {
+  std::erase_if(items_, [&](const Item& item) { return item.name == name; });
+}
+
 std::size_t Attrs::hash() const {
   std::size_t h = items_.size();
   for (const Item& item : items_)

@@ -39,6 +39,7 @@ class Attrs {
   const std::shared_ptr<const Array>& array(std::string_view name) const;
   const std::shared_ptr<const Lambda>& lambda(std::string_view name) const;
   void set(std::string_view name, Value value);
+  void erase(std::string_view name);
 
   const std::vector<Item>& items() const { return items_; }
   bool empty() const { return items_.empty(); }

@@ -212,15 +212,17 @@ Captured capture(const CaptureArgs& args) {
       std::vector<Value> inputs;
       for (const Expr& x : a->inputs) inputs.push_back(values.at(x.get()));
       std::shared_ptr<const Graph> inner;
+      Attrs attrs = a->attrs;
       if (has(*a->op, kInner)) {
-        const auto& body = a->attrs.lambda("body");
+        std::shared_ptr<const Lambda> body = a->attrs.lambda("body");
+        attrs.erase("body");  // the inner graph stands for it, and a graph holds no expressions
         auto& slot = inner_graphs[body.get()];
         if (!slot)
           slot =
               std::make_shared<Graph>(capture({body->params, body->results, {}, {}, false}).graph);
         inner = slot;
       }
-      Value out = b.add(*a->op, std::move(inputs), a->attrs, inner);
+      Value out = b.add(*a->op, std::move(inputs), std::move(attrs), inner);
       it = applied.emplace(a, out).first;
     }
     values[v] = {it->second.node, v->index};

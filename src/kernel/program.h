@@ -58,6 +58,10 @@ struct FuseOptions {
   std::uint32_t max_operands = 24;
 };
 
+/// Hands sums of a product and a row to the library that does the product, where that saves a
+/// kernel.
+Graph absorb_bias(const Graph& graph, LibraryTable library);
+
 /// Inserts copies where memory needs them: inputs of library calls in layouts they do not take,
 /// reshapes of strided values, and outputs and updates that are views, leaves or not distinct.
 Graph insert_copies(const Graph& graph, LibraryTable library);
@@ -70,7 +74,7 @@ Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& option
 void verify(const Program& program);
 std::string print(const Program& program);
 
-/// The identity that insert_copies inserts.
-extern const OpDef kCopyOp;
+/// The identity that insert_copies inserts, and what absorb_bias makes.
+extern const OpDef kCopyOp, kAffineOp;
 
 }  // namespace snug

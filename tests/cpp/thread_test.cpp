@@ -1,6 +1,7 @@
 // The one program that runs through all stages: each line of it stays a test.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <random>
 #include <thread>
@@ -258,6 +259,23 @@ TEST(Thread, SizesThatDependOnComputedValuesMakeAStage) {
   EXPECT_EQ(out.at_int(5), 10);
   EXPECT_NE(f.memory(std::vector<Dims>{{3}}).note.find("not known before running"),
             std::string::npos);
+}
+
+TEST(Thread, BothStagesSeeTheSameValues) {
+  Expr n = shared(Array::from<std::int64_t>({1}, {1}), "n");
+  Function read = function({}, {arange(sum(n)), n});
+  Function step = function({}, std::vector<Expr>{}, {.updates = {{n, mod(n, 9) + 1}}});
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    while (!stop) step.call({});
+  });
+  for (int k = 0; k < 2000; ++k) {
+    auto out = read.call({});
+    std::int64_t value = out[1].item<std::int64_t>();
+    ASSERT_EQ(out[0].size(), value);
+  }
+  stop = true;
+  writer.join();
 }
 
 TEST(Thread, LoopsCarryStatesAndStackOutputs) {

@@ -333,6 +333,19 @@ def test_cycle_through_a_default_update():
     assert collected(make)
 
 
+def test_cycle_through_a_function():
+    W = snug.shared(np.zeros(3, "float32"))
+    n = T.lscalar()
+    W.step = snug.function([], [], updates=[(W, W + 1)])
+    W.staged = snug.function([n], T.arange(T.cast(W.sum(), "int64") + n))
+    W.step()
+    W.staged(2)
+    alive = weakref.ref(W)
+    del W
+    gc.collect()
+    assert alive() is None
+
+
 def test_cycle_through_indexing():
     def make():
         x = T.matrix("x")

@@ -11,6 +11,7 @@ bool has_bfloat16();
 // float32 and 16-bit floats; what oneDNN refuses, or does slower, goes to the native routine of the
 // same name.
 std::unique_ptr<PreparedCall> prepare_dot(const CallSite& site);  // and batched_dot
+std::unique_ptr<PreparedCall> prepare_affine(const CallSite& site);
 std::unique_ptr<PreparedCall> prepare_conv2d(const CallSite& site);
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_input(const CallSite& site);
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight(const CallSite& site);

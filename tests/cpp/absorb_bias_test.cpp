@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "snug.h"
+
+namespace snug {
+namespace {
+
+Array random(const Dims& shape, unsigned seed, DType dtype = DType::F32) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<double> u(-1, 1);
+  Array a = Array::empty(dtype, shape);
+  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
+  return a;
+}
+
+bool absorbed(const Function& f) { return f.explain().find(" affine ") != std::string::npos; }
+
+struct Layer {
+  Expr x, W, b;
+  explicit Layer(DType dtype = DType::F32)
+      : x(input({dtype, {-1, 70}, 0}, "x")),
+        W(shared(random({70, 90}, 1, dtype), "W")),
+        b(shared(random({90}, 2, dtype), "b")) {}
+  Expr sum() const { return dot(x, W) + b; }
+};
+
+/// Agrees with the reference for sizes that oneDNN and that the native product do. Not every CPU
+/// multiplies bfloat16.
+void expect_same(const Layer& layer, const Expr& y, double tolerance) {
+  Function f = function({layer.x}, y), r = function({layer.x}, y, {.mode = Mode::Reference});
+  if (y.dtype() == DType::F32) {
+    ASSERT_TRUE(absorbed(f));
+  }
+  for (std::int64_t rows : {200, 3, 1, 0}) {
+    Array in = random({rows, 70}, 3, layer.x.dtype());
+    Array got = f(in), want = r(in);
+    ASSERT_EQ(got.shape, want.shape);
+    for (std::int64_t i = 0; i < got.size(); ++i)
+      ASSERT_NEAR(got.at_double(i), want.at_double(i), tolerance) << rows << " rows, " << i;
+  }
+}
+
+TEST(AbsorbBias, IntoAProductThatNoKernelReads) {
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    Layer layer(dtype);
+    double tolerance = dtype == DType::F32 ? 1e-4 : 0.1;
+    expect_same(layer, layer.sum(), tolerance);
+    expect_same(layer, relu(layer.sum()), tolerance);
+    Expr V = shared(random({90, 30}, 4, dtype), "V");
+    expect_same(layer, dot(relu(layer.sum()), V), 5 * tolerance);
+  }
+}
+
+TEST(AbsorbBias, KeepsWhatTheKernelMakesOfNanAndInfinity) {
+  Layer layer;
+  Array in = random({200, 70}, 3);
+  in.set_double(0, std::numeric_limits<double>::quiet_NaN());
+  in.set_double(70, std::numeric_limits<double>::infinity());
+  for (const Expr& y : {relu(layer.sum()), layer.sum()}) {
+    Function f = function({layer.x}, y);
+    ASSERT_TRUE(absorbed(f));
+    Array got = f(in), want = function({layer.x}, y, {.mode = Mode::Reference})(in);
+    for (std::int64_t i = 0; i < 200; ++i) {
+      double a = got.at_double(i), b = want.at_double(i);
+      EXPECT_TRUE(a == b || std::abs(a - b) < 1e-4 || (std::isnan(a) && std::isnan(b)))
+          << i << ": " << a << ", " << b;
+    }
+  }
+}
+
+TEST(AbsorbBias, LeavesWhatAKernelReadsAnyway) {
+  Layer layer;
+  EXPECT_FALSE(absorbed(function({layer.x}, tanh(layer.sum()))));
+  EXPECT_FALSE(absorbed(function({layer.x}, sum(layer.sum(), 1))));
+  Expr product = dot(layer.x, layer.W);
+  EXPECT_FALSE(absorbed(function({layer.x}, {product + layer.b, product})));
+  EXPECT_FALSE(absorbed(function({layer.x}, dot(layer.x, layer.W) + cast(layer.b, DType::F64))));
+  Expr loss = sum(sqr(relu(layer.sum())));
+  EXPECT_FALSE(absorbed(function({layer.x}, grad(loss, layer.W))));
+}
+
+TEST(AbsorbBias, WorksInPlaceOfTheKernelInEveryMode) {
+  Layer layer;
+  Function f = function({layer.x}, relu(layer.sum()), {.mode = Mode::Check});
+  f(random({200, 70}, 3));
+  f(random({2, 70}, 3));
+}
+
+}  // namespace
+}  // namespace snug
