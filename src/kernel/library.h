@@ -22,7 +22,7 @@ struct ArgDesc {
 /// Size inputs of the op are left out of `in`; their values are in `size_values`.
 struct CallSite {
   const Node* node = nullptr;
-  std::vector<ArgDesc> in, out;                        // outputs are contiguous
+  std::vector<ArgDesc> in, out;  // outputs are contiguous
   /// Per size input (loop: per input) its elements; empty: not known before running.
   std::vector<std::vector<std::int64_t>> size_values;
   /// Some sizes are upper bounds; the actual ones come with each run.

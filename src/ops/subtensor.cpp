@@ -144,104 +144,133 @@ void align(std::vector<Expr>& indices) {
       i = apply(ops::broadcast_to, {i, shape(all)}, {{"broadcast", std::int64_t{common}}});
 }
 
+bool is_array(const Item& i) { return i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask; }
+
+/// What an item asks of its axis in the spec of a slice; its bounds are added to `bounds`.
+/// `advanced`: single indices are index arrays.
+std::vector<std::int64_t> spec_of(const Expr& x, const Item& i, bool advanced,
+                                  std::vector<Expr>& bounds) {
+  std::vector<std::int64_t> spec(4, 0);
+  if (i.kind == Item::Kind::Single && !advanced) {
+    bounds.push_back(bound(i.given.index));
+    spec = {1, 1, 0, 0};
+  } else if (i.kind == Item::Kind::Range) {
+    IndexItem range = i.given;
+    if (x.type().broadcastable(i.axis) && keeps_the_one(range)) range.start = range.stop = Expr();
+    const Expr* parts[] = {&range.start, &range.stop, &range.step};
+    for (std::size_t k = 0; k < 3; ++k)
+      if (*parts[k]) {
+        spec[k + 1] = 1;
+        bounds.push_back(bound(*parts[k]));
+      }
+  }
+  return spec;
+}
+
+/// Ranges and, without index arrays, single indices. Its spec is empty if all axes are whole.
+Step slice_step(const Expr& x, const std::vector<Item>& items, bool advanced) {
+  Step slice{Step::Kind::Slice, {}, {}};
+  std::size_t needed = 0;
+  for (const Item& i : items) {
+    if (i.kind == Item::Kind::NewAxis) continue;
+    std::vector<std::int64_t> spec = spec_of(x, i, advanced, slice.exprs);
+    std::size_t width =
+        i.kind == Item::Kind::Mask ? static_cast<std::size_t>(i.given.index.ndim()) : 1;
+    for (std::size_t k = 0; k < width; ++k)
+      slice.ints.insert(slice.ints.end(), spec.begin(), spec.end());
+    if (spec != std::vector<std::int64_t>(4, 0)) needed = slice.ints.size();
+  }
+  slice.ints.resize(needed);
+  return slice;
+}
+
+/// How the axes of a sliced value are sorted: those with index arrays come first.
+struct Sorting {
+  std::vector<std::int64_t> indexed, others;  // others: -1 for new axes
+  std::vector<Expr> indices;
+  std::size_t place = 0;   // how many other axes stand before the first index
+  bool neighbours = true;  // no other axis stands between index arrays
+};
+
+/// Adds the index arrays of an item over axes of `value` from `axis` on, which moves behind them.
+void add_indices(const Expr& value, const Item& i, std::int64_t& axis, Sorting& s) {
+  if (i.kind != Item::Kind::Mask) {
+    s.indices.push_back(apply(ops::check_index, {i.given.index, shape_i(value, axis)}));
+    s.indexed.push_back(axis++);
+    return;
+  }
+  const Expr& mask = i.given.index;
+  // The mask has the sizes of the axes it stands for.
+  std::vector<Expr> sizes;
+  for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));
+  Expr fitted = apply(ops::broadcast_to, {mask, make_vector(sizes)},
+                      {{"broadcast", std::int64_t{0}}, {"for", std::string("mask")}});
+  for (Expr& n : nonzero(fitted)) {
+    s.indices.push_back(n);
+    s.indexed.push_back(axis++);
+  }
+}
+
+Sorting sort_axes(const Expr& value, const std::vector<Item>& items, bool advanced) {
+  Sorting s;
+  bool open = false, closed = false;  // an index has come; another axis behind it
+  std::int64_t axis = 0;              // of `value`
+  for (const Item& i : items) {
+    if (i.separates && open) closed = true;
+    bool single = i.kind == Item::Kind::Single;
+    if (is_array(i) || (advanced && single)) {
+      if (!open) s.place = s.others.size();
+      if (closed) s.neighbours = false;
+      open = true;
+      add_indices(value, i, axis, s);
+      continue;
+    }
+    if (open) closed = true;
+    if (i.kind == Item::Kind::NewAxis)
+      s.others.push_back(-1);
+    else if (!single)
+      s.others.push_back(axis++);
+  }
+  return s;
+}
+
+/// Puts the first `width` axes, those of the index arrays, behind `place` of the others.
+std::vector<std::int64_t> back_in_place(const Sorting& s, std::size_t width) {
+  std::vector<std::int64_t> back;
+  auto append = [&](std::size_t from, std::size_t to) {
+    for (; from < to; ++from) back.push_back(static_cast<std::int64_t>(from));
+  };
+  append(width, width + s.place);
+  append(0, width);
+  append(width + s.place, width + s.others.size());
+  return back;
+}
+
 /// The steps of x[given].
 std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
   std::vector<Item> items = expand(x, given);
-  bool advanced = false;
-  for (const Item& i : items) advanced |= i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask;
+  bool advanced = std::any_of(items.begin(), items.end(), is_array);
   std::vector<Step> steps;
   Expr value = x;
   auto add = [&](Step step) {
     value = get(step, value);
     steps.push_back(std::move(step));
   };
+  if (Step slice = slice_step(x, items, advanced); !slice.ints.empty()) add(std::move(slice));
 
-  // Ranges and, without index arrays, single indices.
-  Step slice{Step::Kind::Slice, {}, {}};
-  std::size_t needed = 0;
-  for (const Item& i : items) {
-    if (i.kind == Item::Kind::NewAxis) continue;
-    std::vector<std::int64_t> spec(4, 0);
-    if (i.kind == Item::Kind::Single && !advanced) {
-      spec = {1, 1, 0, 0};
-      slice.exprs.push_back(bound(i.given.index));
-    } else if (i.kind == Item::Kind::Range) {
-      IndexItem range = i.given;
-      if (x.type().broadcastable(i.axis) && keeps_the_one(range)) range.start = range.stop = Expr();
-      const Expr* parts[] = {&range.start, &range.stop, &range.step};
-      for (std::size_t k = 0; k < 3; ++k)
-        if (*parts[k]) {
-          spec[k + 1] = 1;
-          slice.exprs.push_back(bound(*parts[k]));
-        }
-    }
-    std::size_t width =
-        i.kind == Item::Kind::Mask ? static_cast<std::size_t>(i.given.index.ndim()) : 1;
-    bool whole = spec == std::vector<std::int64_t>(4, 0);
-    for (std::size_t k = 0; k < width; ++k)
-      slice.ints.insert(slice.ints.end(), spec.begin(), spec.end());
-    if (!whole) needed = slice.ints.size();
-  }
-  slice.ints.resize(needed);
-  if (needed) add(slice);
-
-  // New axes; with index arrays also their axes first.
-  std::vector<std::int64_t> front, pattern;
-  std::size_t place = 0;  // how many other axes stand before the first index
-  bool neighbours = true, open = false, closed = false;
-  std::int64_t axis = 0;  // of `value`
-  std::vector<Expr> indices;
-  for (const Item& i : items) {
-    bool is_index = i.kind == Item::Kind::Array || i.kind == Item::Kind::Mask ||
-                    (advanced && i.kind == Item::Kind::Single);
-    if (i.separates && open) closed = true;
-    if (is_index) {
-      if (!open) place = pattern.size();
-      if (closed) neighbours = false;
-      open = true;
-      if (i.kind == Item::Kind::Mask) {
-        const Expr& mask = i.given.index;
-        // The mask has the sizes of the axes it stands for.
-        std::vector<Expr> sizes;
-        for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));
-        Expr fitted = apply(ops::broadcast_to, {mask, make_vector(sizes)},
-                            {{"broadcast", std::int64_t{0}}, {"for", std::string("mask")}});
-        for (Expr& n : nonzero(fitted)) {
-          indices.push_back(n);
-          front.push_back(axis++);
-        }
-      } else {
-        indices.push_back(apply(ops::check_index, {i.given.index, shape_i(value, axis)}));
-        front.push_back(axis++);
-      }
-      continue;
-    }
-    if (open) closed = true;
-    if (i.kind == Item::Kind::NewAxis)
-      pattern.push_back(-1);
-    else if (!(i.kind == Item::Kind::Single && !advanced))
-      pattern.push_back(axis++);
-  }
-  const std::size_t others = pattern.size();
-  std::vector<std::int64_t> order = front;
-  order.insert(order.end(), pattern.begin(), pattern.end());
+  Sorting s = sort_axes(value, items, advanced);
+  std::vector<std::int64_t> order = s.indexed;
+  order.insert(order.end(), s.others.begin(), s.others.end());
   bool same = order.size() == static_cast<std::size_t>(value.ndim());
   for (std::size_t k = 0; same && k < order.size(); ++k)
     same = order[k] == static_cast<std::int64_t>(k);
   if (!same) add({Step::Kind::Shuffle, order, {}});
   if (!advanced) return steps;
 
-  align(indices);
-  const std::size_t width = static_cast<std::size_t>(indices[0].ndim());
-  add({Step::Kind::Gather, {}, indices});
-  if (neighbours && place > 0) {
-    std::vector<std::int64_t> back;
-    for (std::size_t k = 0; k < place; ++k) back.push_back(static_cast<std::int64_t>(width + k));
-    for (std::size_t k = 0; k < width; ++k) back.push_back(static_cast<std::int64_t>(k));
-    for (std::size_t k = place; k < others; ++k)
-      back.push_back(static_cast<std::int64_t>(width + k));
-    add({Step::Kind::Shuffle, back, {}});
-  }
+  align(s.indices);
+  const auto width = static_cast<std::size_t>(s.indices[0].ndim());
+  add({Step::Kind::Gather, {}, s.indices});
+  if (s.neighbours && s.place > 0) add({Step::Kind::Shuffle, back_in_place(s, width), {}});
   return steps;
 }
 

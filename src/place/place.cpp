@@ -18,9 +18,7 @@ std::string time_text(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-bool decides_sizes_only(const Node& node, std::size_t input) {
-  return input >= data_inputs(node);
-}
+bool decides_sizes_only(const Node& node, std::size_t input) { return input >= data_inputs(node); }
 
 /// The problem as numbers: what each node costs on each device, what it costs to move each value,
 /// who uses what. Then a search over placements.
