@@ -25,7 +25,8 @@ class StepChecker : public StepObserver {
   void compare(const RunState& state, std::uint32_t step, Value v, std::byte* buffer) const;
   void poison_dead(const RunState& state, std::uint32_t step) const;
 
-  /// What the reference has, rounded to the dtype, and how far rounding on the way may lead from it.
+  /// What the reference has, rounded to the dtype, and how far rounding on the way may lead from
+  /// it.
   struct Expected {
     RefTensor value;
     std::vector<double> spread;  // per element; floats only

@@ -447,8 +447,7 @@ void verify(const Graph& g, std::string_view where) {
       internal_error(where, "an output does not exist");
   for (const Update& u : g.updates()) {
     if (!valid(u.value, static_cast<std::uint32_t>(g.nodes().size())) ||
-        u.input >= g.inputs().size() ||
-        !(g.inputs()[u.input].shared || g.inputs()[u.input].state))
+        u.input >= g.inputs().size() || !(g.inputs()[u.input].shared || g.inputs()[u.input].state))
       internal_error(where, "an update of nothing");
     const Type& a = g.type(g.inputs()[u.input].value);
     const Type& b = g.type(u.value);

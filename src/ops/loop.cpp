@@ -7,8 +7,8 @@ namespace snug::ops {
 namespace {
 
 /// The parts of a loop's operands: count, sequences, states, captures. `blocks`: an iteration sees
-/// ceil(rows / count) rows of each sequence (the last one fewer) instead of one element, and outputs
-/// are joined instead of stacked.
+/// ceil(rows / count) rows of each sequence (the last one fewer) instead of one element, and
+/// outputs are joined instead of stacked.
 struct Parts {
   std::size_t n_seq, n_state, n_out;
   bool blocks;

@@ -112,15 +112,6 @@ def accuracy(dtype):
 MODES = ["fast", "reference", "check"]
 
 
-def overflows(want, dtype):
-    """True if a finite result is beyond its dtype: the checking mode compares before rounding."""
-    want = np.asarray(want)
-    if dtype not in FLOATS or dtype == "float64":
-        return False
-    limit = float(ml_dtypes.finfo(DTYPES[dtype]).max)
-    return bool(np.any(np.isfinite(want) & (np.abs(want) > limit)))
-
-
 def ops_of(outputs):
     return {v.owner.op.name for v in _core.ancestors(outputs) if v.owner is not None}
 
