@@ -34,7 +34,7 @@ bool is_sum(const Node& n) {
 }
 
 /// Rounding anywhere in it reaches every element.
-bool is_factorisation(const Node& n) { return n.op->name == "cholesky" || n.op->name == "solve"; }
+bool mixes(const Node& n) { return n.inner || n.op->name == "cholesky" || n.op->name == "solve"; }
 
 double largest_of(const RefTensor& t) {
   double largest = 0;
@@ -150,7 +150,7 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
     }
     for (std::uint32_t k = 0; k < exact.size(); ++k) {
       near[k] = RefTensor::from(near[k].to_array());
-      double everywhere = is_factorisation(n) ? largest_of(exact[k]) : 0;
+      double everywhere = mixes(n) ? largest_of(exact[k]) : 0;
       for (std::size_t e = 0; e < near[k].f.size(); ++e)
         near[k].f[e] +=
             epsilon_of(near[k].dtype) * (everywhere + (sums.empty() ? 0 : sums[k].f[e]));
