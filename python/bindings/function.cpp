@@ -251,8 +251,16 @@ std::size_t input_by(const FunctionState& s, nb::handle key) {
 MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
   FunctionState& s = state_of(self);
   std::vector<std::optional<Dims>> given(s.inputs.size());
+  Function::Values values(s.inputs.size());
   auto set = [&](std::size_t i, nb::handle value) {
     Dims dims;
+    const TensorType& declared = s.inputs[i].type;
+    if (declared.ndim() == 0 && is_discrete(declared.dtype) && PyIndex_Check(value.ptr()) &&
+        !PyTuple_Check(value.ptr())) {
+      values[i] = nb::cast<std::int64_t>(nb::int_(value));
+      given[i] = dims;
+      return;
+    }
     if (PyArray_Check(value.ptr()))
       for (int k = 0; k < PyArray_NDIM(reinterpret_cast<PyArrayObject*>(value.ptr())); ++k)
         dims.push_back(PyArray_DIM(reinterpret_cast<PyArrayObject*>(value.ptr()), k));
@@ -286,7 +294,7 @@ MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
   if (!missing.empty())
     fail(Fault::Type, fmt::format("memory: the shapes of these inputs are missing: {}", missing),
          "give them by name or by position: f.memory(x=(64, 784))");
-  return while_others_run([&] { return s.function.memory(shapes); });
+  return while_others_run([&] { return s.function.memory(shapes, values); });
 }
 
 template <class F, class... Extra>
@@ -325,7 +333,8 @@ void bind_function(nb::module_& m) {
         nb::arg("options"));
   method("memory", memory,
          "Plans for given shapes of the inputs without running or allocating: "
-         "f.memory(x=(64, 784)), by name or by position.");
+         "f.memory(x=(64, 784)), by name or by position. Of a 0-d integer that sizes depend on, "
+         "give the value: f.memory(x=(64, 784), n=10).");
   method(
       "explain",
       [](nb::handle self) {

@@ -69,7 +69,9 @@ void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) c
   if (impl_ && impl_.use_count() == 1) impl_->visit_shared(visit);
 }
 
-MemoryReport Function::memory(std::span<const Dims> shapes) const { return impl_->memory(shapes); }
+MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values) const {
+  return impl_->memory(shapes, values);
+}
 std::string Function::explain() const { return impl_->explain(); }
 std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
 std::size_t Function::input_count() const { return impl_->input_types.size(); }

@@ -97,8 +97,10 @@ class Function {
   };
   Call prepare(std::span<const ArgView> arguments) const;
 
-  /// Plans for given shapes of the inputs without running or allocating.
-  MemoryReport memory(std::span<const Dims> shapes) const;
+  /// Plans for given shapes of the inputs without running or allocating. `values`, per input: of
+  /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
+  using Values = std::vector<std::optional<std::int64_t>>;
+  MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
   /// The graph after each stage, the rules that fired, times and kernels.
   std::string explain() const;
   /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",

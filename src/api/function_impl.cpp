@@ -95,7 +95,9 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
       fail(Fault::Type,
            fmt::format("function: input {} ({}) is a {}, not a variable", i, label(inputs[i]),
                        as_shared(inputs[i]) ? "shared variable" : "constant"),
-           "shared variables are inputs by themselves; use givens or updates to change them");
+           as_shared(inputs[i])
+               ? "shared variables are inputs by themselves; use givens or updates to change them"
+               : "leave it out; a value that changes from call to call is a variable");
     if (!seen.insert(inputs[i].get()).second)
       fail(Fault::Value, fmt::format("function: {} is given twice as an input", label(inputs[i])));
     input_types.push_back(inputs[i].type());
@@ -583,12 +585,45 @@ void FunctionImpl::release(CallContext& c) noexcept {
   context_free_.notify_one();
 }
 
-std::vector<std::int64_t> FunctionImpl::symbols_for(const Graph& g,
-                                                    std::span<const Dims> shapes) const {
+std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<const Dims> shapes,
+                                                    const Function::Values& values,
+                                                    std::string& assumed) const {
+  const Graph& g = l.program.graph;
+  // The symbols that the plan or a requirement depends on.
+  std::vector<SizeId> stack(l.key);
+  for (std::uint32_t r : l.early_requirements) {
+    stack.push_back(g.requirements()[r].a);
+    stack.push_back(g.requirements()[r].b);
+  }
+  std::vector<bool> needed(g.sizes().nodes().size(), false);
+  while (!stack.empty()) {
+    SizeId id = stack.back();
+    stack.pop_back();
+    const SizeNode& n = g.sizes().node(id);
+    if (needed[id] || n.op == SizeOp::Const) continue;
+    needed[id] = true;
+    if (n.op == SizeOp::Symbol) continue;
+    stack.insert(stack.end(), {n.a, n.b});
+    if (n.op == SizeOp::Select) stack.push_back(n.c);
+  }
   std::vector<std::int64_t> symbols(g.sizes().symbols().size(), 0);
-  for (std::size_t i = 0; i < symbols.size(); ++i) {
-    const Symbol& s = g.sizes().symbols()[i];
-    if (s.kind == Symbol::Kind::Dim) symbols[i] = shapes[s.input][s.index];
+  for (SizeId id = 0; id < needed.size(); ++id) {
+    const SizeNode& n = g.sizes().node(id);
+    if (n.op != SizeOp::Symbol) continue;
+    const Symbol& s = g.sizes().symbol_of(id);
+    std::int64_t& value = symbols[static_cast<std::size_t>(n.value)];
+    if (s.kind == Symbol::Kind::Dim) {
+      value = shapes[s.input][s.index];
+    } else if (s.kind == Symbol::Kind::Element && s.input >= argument_count_) {
+      const SharedVariable& v = *shared_[s.input - argument_count_].variable;
+      if (const Array* a = v.value_if_materialised()) value = a->at_int(s.index);
+    } else if (s.kind == Symbol::Kind::Element && s.input < values.size() && values[s.input]) {
+      value = *values[s.input];
+    } else if (s.kind == Symbol::Kind::Element && s.input < input_names.size() && needed[id]) {
+      const std::string& name = input_names[s.input];
+      assumed +=
+          (assumed.empty() ? "" : ", ") + (name.empty() ? fmt::format("input {}", s.input) : name);
+    }
   }
   return symbols;
 }
@@ -609,7 +644,7 @@ void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visi
   if (stage_) stage_->visit_shared(visit);
 }
 
-MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
+MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values) {
   if (shapes.size() != input_types.size())
     fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
                                    input_types.size(), shapes.size()));
@@ -625,9 +660,17 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
   std::lock_guard guard(compile_mutex_);
   std::shared_ptr<const Lowered> l = program_for(shared_shapes);
   const Graph& g = l->program.graph;
-  std::vector<std::int64_t> symbols = symbols_for(g, all), sizes(g.sizes().nodes().size());
+  std::string assumed;
+  std::vector<std::int64_t> symbols = symbols_for(*l, all, values, assumed),
+                            sizes(g.sizes().nodes().size());
   evaluate_sizes(g.sizes(), symbols, sizes);
-  check_requirements(g, l->early_requirements, sizes);
+  try {
+    check_requirements(g, l->early_requirements, sizes);
+  } catch (const Error& e) {
+    if (assumed.empty()) throw;
+    throw Error(e.fault(), e.message(),
+                fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
+  }
   std::shared_ptr<const Executable> e =
       executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
 
@@ -656,6 +699,8 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes) {
                               where.empty() ? "" : fmt::format(" ({})", where));
   }
   r.recomputed = planned.recomputed;
+  if (!assumed.empty())
+    r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
   if (stage_)
     r.note =
         fmt::format("not known before running: sizes given by {}; planned as 0 here", stage_text_);

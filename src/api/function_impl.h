@@ -50,7 +50,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// As Function::visit_shared.
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
-  MemoryReport memory(std::span<const Dims> shapes);
+  MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
   std::string explain();
   std::int64_t counter(std::string_view name) const;
 
@@ -85,7 +85,10 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                                                    std::span<const std::int64_t> symbols,
                                                    std::span<const std::int64_t> sizes,
                                                    const std::vector<bool>& copied);
-  std::vector<std::int64_t> symbols_for(const Graph& graph, std::span<const Dims> shapes) const;
+  /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
+  /// not.
+  std::vector<std::int64_t> symbols_for(const Lowered& lowered, std::span<const Dims> shapes,
+                                        const Function::Values& values, std::string& assumed) const;
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
   void copy_arguments(CallContext& context);

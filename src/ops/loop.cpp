@@ -29,8 +29,7 @@ void loop_rule(Infer& f) {
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);
-  if (!nonnegative(t, count))
-    f.require_at_most(t.zero(), count, "the number of iterations is negative");
+  require_nonnegative(f, count, "the number of iterations");
   for (std::size_t k = 0; k < parts.n_seq; ++k) {
     const Type& x = f.in(parts.seq(k));
     if (x.ndim() == 0) f.error(Fault::Type, fmt::format("sequence {} has no axis to run over", k));

@@ -586,6 +586,18 @@ def test_many_inputs_and_outputs():
 # ---- memory and looking
 
 
+def test_memory_of_sizes_given_by_values():
+    x, y, n = T.vector("x"), T.vector("y"), T.lscalar("n")
+    f = snug.function([x, n, y], T.set_subtensor(x[:n], y))
+    assert f.memory(x=(5,), n=3, y=(3,)).outputs == 20
+    with pytest.raises(ValueError, match="n was taken as 0; give its value"):
+        f.memory(x=(5,), n=(), y=(3,))
+    start = snug.shared(4)
+    g = snug.function([n], T.exp(T.arange(start * n)))
+    assert g.memory(n=100).outputs == 8 * 400
+    assert "n = 0" in g.memory(n=()).note
+
+
 def test_memory():
     x, y = T.matrix("x"), T.ivector("y")
     w = snug.shared(np.zeros((784, 10), f32), "w")
