@@ -32,7 +32,7 @@ def values(names):
 
 
 # The reference interpreter has no passes, and stops for Ctrl-C only when it is done.
-ONLY_COMPILED = {"ctrl_c", "function_required_pass", "function_unknown_pass"}
+ONLY_COMPILED = {"ctrl_c", "ctrl_c_in_a_loop", "function_required_pass", "function_unknown_pass"}
 
 
 @pytest.mark.parametrize("mode", ["fast", "reference", "check"])
