@@ -6,6 +6,7 @@
 
 #include "backend/cpu/jit.h"
 #include "backend/onednn/cpu_library.h"
+#include "base/bytes.h"
 #include "plan/fit.h"
 #include "target/device_info.h"
 
@@ -50,16 +51,6 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
   return out;
 }
 
-/// The tasks of a program, those of loop bodies below it, and all kernels.
-void describe_tasks(const Lowered& lowered, const std::string& title, CompileTrace& trace) {
-  trace.tasks += title + print(lowered.program);
-  for (const Kernel& k : lowered.program.kernels) trace.kernels.push_back(print(k.spec));
-  for (const Task& t : lowered.program.tasks)
-    if (t.kind == Task::Kind::Loop)
-      describe_tasks(*lowered.inner.at(t.index), fmt::format("body of the loop %{}:\n", t.index),
-                     trace);
-}
-
 void generate_code(Lowered& lowered) {
   std::vector<const KernelSpec*> specs;
   for (const Kernel& k : lowered.program.kernels) specs.push_back(&k.spec);
@@ -68,9 +59,8 @@ void generate_code(Lowered& lowered) {
 }
 
 std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
-  auto mib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  return fmt::format("needs {:.1f} MiB ({} bytes), the budget is {:.1f} MiB ({} bytes)",
-                     mib(needed), needed, mib(budget), budget);
+  return fmt::format("needs {} ({} bytes), the budget is {} ({} bytes)", describe_bytes(needed),
+                     needed, describe_bytes(budget), budget);
 }
 
 }  // namespace
@@ -78,18 +68,13 @@ std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
                                CompileTrace& trace) {
   Stopwatch watch;
-  trace.captured = print(captured);
   Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
   if (options.micro_batches > 1)
     rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);
   trace.rewrite_seconds = watch.lap();
-  Graph placed = place(rewritten, {host_device()}, trace.place);
-  trace.placed = print(placed);
+  trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
-  std::unique_ptr<Lowered> out = lower_placed(placed, options);
-  trace.tasks.clear();
-  trace.kernels.clear();
-  describe_tasks(*out, "", trace);
+  std::unique_ptr<Lowered> out = lower_placed(trace.placed, options);
   trace.fuse_seconds = watch.lap();
   generate_code(*out);
   trace.code_seconds = watch.lap();

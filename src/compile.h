@@ -20,12 +20,10 @@ struct CompileOptions {
 
 /// What each stage made, for `explain`.
 struct CompileTrace {
-  std::string captured;  // the graph before rewriting
   RewriteTrace rewrite;
   MicroBatchTrace micro_batches;
   PlaceTrace place;
-  std::string placed, tasks;
-  std::vector<std::string> kernels;
+  Graph placed;
   double capture_seconds = 0, rewrite_seconds = 0, place_seconds = 0, fuse_seconds = 0,
          code_seconds = 0;
 };

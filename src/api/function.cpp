@@ -81,26 +81,4 @@ std::size_t Function::output_count() const { return impl_->output_types.size(); 
 const TensorType& Function::output_type(std::size_t i) const { return impl_->output_types[i]; }
 const std::string& Function::name() const { return impl_->name; }
 
-std::string MemoryReport::describe() const {
-  auto row = [](const char* what, std::int64_t bytes, std::string remark = {}) {
-    return fmt::format("  {:<14} {:>12}{}\n", what,
-                       describe_bytes(static_cast<std::uint64_t>(bytes)),
-                       remark.empty() ? "" : "   " + remark);
-  };
-  std::string text;
-  text += row("inputs", inputs, "the caller's, not in the peak");
-  text += row("outputs", outputs);
-  text += row("parameters", parameters);
-  if (constants) text += row("constants", constants);
-  text += row("arena", arena,
-              fmt::format("at its peak {} of temporaries, {} of workspace",
-                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
-                          describe_bytes(static_cast<std::uint64_t>(workspace))));
-  text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
-  for (const std::string& r : recomputed)
-    text += fmt::format("  runs again to save memory: {}\n", r);
-  if (!note.empty()) text += "  " + note + "\n";
-  return text;
-}
-
 }  // namespace snug

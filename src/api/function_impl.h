@@ -70,6 +70,16 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     bool written;
   };
 
+  /// Checks inputs and outputs, and keeps their types and names.
+  void take_signature(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs);
+  /// Captures. Values that decide sizes without a bound run first, as a function of their own
+  /// (stage_), and are arguments of the rest.
+  Graph capture_stages(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                       const FunctionOptions& options);
+  /// With hints for all inputs the plan is made, and the budget checked, right away.
+  void plan_for_hints(const std::vector<Expr>& inputs,
+                      const std::vector<std::pair<Expr, Dims>>& shapes);
+
   CallContext& lease();
   void collect_locks();
   void lock(CallContext& context);
@@ -119,9 +129,5 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::condition_variable context_free_;
   std::vector<std::unique_ptr<CallContext>> contexts_;
 };
-
-/// "512MiB", "4GB", "100000": bytes. A Value error names what is wrong.
-std::uint64_t parse_bytes(const std::string& text);
-std::string describe_bytes(std::uint64_t bytes);  // "1.50 GiB"
 
 }  // namespace snug

@@ -832,3 +832,30 @@ def test_training():
     losses = [float(train(a, k)) for _ in range(300)]
     assert losses[0] == pytest.approx(np.log(3), rel=1e-4) and losses[-1] < 0.25
     assert (predict(a) == k).mean() > 0.95
+
+
+# ---- the batch in slices
+
+
+def test_micro_batches():
+    rng = np.random.default_rng(0)
+    x, y = T.fmatrix("x"), T.ivector("y")
+    start = rng.standard_normal((20, 5)).astype(f32)
+    arguments = rng.standard_normal((37, 20)).astype(f32), rng.integers(0, 5, 37).astype("int32")
+
+    def train(**options):
+        w = snug.shared(start, "w")
+        p = T.nnet.softmax(T.dot(x, w))
+        loss = T.nnet.categorical_crossentropy(p, y).mean()
+        f = snug.function([x, y], [loss, p], updates=[(w, w - T.grad(loss, w))], **options)
+        return [*f(*arguments), w.get_value()], f
+
+    whole, f = train()
+    slices, g = train(micro_batches=4)
+    for a, b in zip(whole, slices):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    large = {"x": (10**6, 20), "y": (10**6,)}
+    assert g.memory(**large).arena < f.memory(**large).arena / 2
+    assert "run in 4 slices" in g.explain()
+    with pytest.raises(ValueError, match="micro_batches: sub combines rows"):
+        snug.function([x], x - x.mean(axis=0), micro_batches=2)

@@ -1,0 +1,335 @@
+// A call: lease a context, lock, take the arguments, pick the plan, run, commit.
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "api/check_mode.h"
+#include "api/function_impl.h"
+#include "backend/native/copy.h"
+#include "backend/reference/interpret_graph.h"
+#include "exec/executor.h"
+
+namespace snug {
+namespace {
+
+bool contiguous(const ArgView& a) {
+  std::int64_t expected = 1;
+  for (std::size_t i = a.shape.size(); i-- > 0;) {
+    if (a.shape[i] == 0) return true;
+    if (a.shape[i] != 1 && a.strides[i] != expected) return false;
+    expected *= a.shape[i];
+  }
+  return true;
+}
+
+bool aligned(const ArgView& a) {
+  return reinterpret_cast<std::uintptr_t>(a.data) % static_cast<std::uintptr_t>(size_of(a.dtype)) ==
+         0;
+}
+
+Array as_array(const ArgView& a) {
+  Array array;
+  array.dtype = a.dtype;
+  array.shape = a.shape;
+  array.strides = a.strides;
+  array.data = const_cast<std::byte*>(a.data);
+  return array;
+}
+
+}  // namespace
+
+CallContext& FunctionImpl::lease() {
+  std::unique_lock lock(context_mutex_);
+  for (;;) {
+    for (auto& c : contexts_)
+      if (!c->busy) {
+        c->busy = true;
+        c->locked = 0;
+        return *c;
+      }
+    context_free_.wait(lock);
+  }
+}
+
+void FunctionImpl::lock(CallContext& c) {
+  for (const Lock& l : locks_) {
+    if (l.written || !l.variable->materialised())
+      l.variable->mutex.lock();
+    else
+      l.variable->mutex.lock_shared();
+    ++c.locked;
+    if (!l.written && l.variable->value_if_materialised() == nullptr) {
+      l.variable->value_locked();  // made under the writer's lock, then read with others
+      l.variable->mutex.unlock();
+      l.variable->mutex.lock_shared();
+    } else if (l.written) {
+      l.variable->value_locked();
+    }
+  }
+}
+
+void FunctionImpl::unlock(CallContext& c) noexcept {
+  for (std::size_t i = c.locked; i-- > 0;)
+    locks_[i].written ? locks_[i].variable->mutex.unlock()
+                      : locks_[i].variable->mutex.unlock_shared();
+  c.locked = 0;
+}
+
+void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
+  const TensorType& t = input_types[i];
+  std::string who = input_names[i].empty() ? fmt::format("argument {}", i)
+                                           : fmt::format("argument {} ({})", i, input_names[i]);
+  if (a.dtype != t.dtype)
+    throw Error(Fault::Type,
+                fmt::format("{}: {} is {}, the function takes {}", name.empty() ? "call" : name,
+                            who, name_of(a.dtype), name_of(t.dtype)),
+                fmt::format("convert it: x.astype('{}')", name_of(t.dtype)));
+  if (static_cast<int>(a.shape.size()) != t.ndim())
+    throw Error(Fault::Type, fmt::format("{}: {} has {} dimensions {}, the function takes {}",
+                                         name.empty() ? "call" : name, who, a.shape.size(),
+                                         describe_shape(a.shape), t.ndim()));
+  for (std::size_t k = 0; k < a.shape.size(); ++k)
+    if (t.broadcastable(k) && a.shape[k] != 1)
+      throw Error(Fault::Type, fmt::format("{}: {} has size {} on axis {}, whose type says 1",
+                                           name.empty() ? "call" : name, who, a.shape[k], k));
+}
+
+void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {
+  if (arguments.size() != argument_count_)
+    throw Error(Fault::Type,
+                fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
+                            input_types.size(), arguments.size()));
+  c.arguments.assign(arguments.begin(), arguments.end());
+  c.copied.assign(arguments.size(), false);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (i < input_types.size()) check_argument(i, arguments[i]);
+    const ArgView& a = c.arguments[i];
+    bool copy = !contiguous(a) || !aligned(a);
+    if (!copy) {
+      const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
+      for (const Shared& s : shared_) {
+        if (!s.written) continue;
+        const Array& v = s.variable->value_locked();
+        copy |= a.data < v.data + v.bytes() && v.data < end;
+      }
+    }
+    c.copied[i] = copy;
+  }
+}
+
+Dims FunctionImpl::input_shape(const CallContext& c, std::uint32_t input) const {
+  if (input < argument_count_) return c.arguments[input].shape;
+  return shared_[input - argument_count_].variable->value_if_materialised()->shape;
+}
+
+void FunctionImpl::read_symbols(CallContext& c) {
+  const SizeTable& table = c.lowered->program.graph.sizes();
+  c.symbols.resize(table.symbols().size());
+  for (std::size_t i = 0; i < table.symbols().size(); ++i) {
+    const Symbol& s = table.symbols()[i];
+    c.symbols[i] = 0;
+    if (s.kind == Symbol::Kind::Dim) {
+      c.symbols[i] = s.input < argument_count_ ? c.arguments[s.input].shape[s.index]
+                                               : shared_[s.input - argument_count_]
+                                                     .variable->value_if_materialised()
+                                                     ->shape[s.index];
+    } else if (s.kind == Symbol::Kind::Element) {
+      if (s.input < argument_count_) {
+        c.symbols[i] = read_integer(c.arguments[s.input].data, c.arguments[s.input].dtype);
+      } else {
+        const Array& v = *shared_[s.input - argument_count_].variable->value_if_materialised();
+        c.symbols[i] = read_integer(v.data, v.dtype);
+      }
+    }
+  }
+  c.sizes.resize(table.nodes().size());
+  evaluate_sizes(table, c.symbols, c.sizes);
+}
+
+CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
+  CallContext& c = lease();
+  c.function = shared_from_this();
+  try {
+    lock(c);
+    if (stage_) {
+      c.stage_values = Function(stage_).call_views(arguments);
+      c.stage_arguments.assign(arguments.begin(), arguments.end());
+      for (const Array& a : c.stage_values)
+        c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
+      arguments = c.stage_arguments;
+    }
+    take_arguments(c, arguments);
+    {
+      std::lock_guard guard(compile_mutex_);
+      ++calls_;
+      bool shapes_hold = lowered_ != nullptr;
+      for (std::size_t i = 0; i < shared_.size() && shapes_hold; ++i) {
+        const Dims& shape = shared_[i].variable->value_if_materialised()->shape;
+        for (std::size_t k = 0; k < shape.size(); ++k)
+          shapes_hold &= assumed_[i][k] < 0 || assumed_[i][k] == shape[k];
+      }
+      if (!shapes_hold) {
+        std::vector<Dims> shapes;
+        for (const Shared& s : shared_)
+          shapes.push_back(s.variable->value_if_materialised()->shape);
+        program_for(shapes);
+      }
+      c.lowered = lowered_;
+      read_symbols(c);
+      check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
+      c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+    }
+    c.executable = c.keep.get();
+    const Graph& g = c.lowered->program.graph;
+    c.output_shapes.resize(g.outputs().size());
+    for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+      c.output_shapes[i].clear();
+      for (SizeId d : g.type(g.outputs()[i]).dims)
+        c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
+                                                             : c.sizes[d]);
+    }
+  } catch (...) {
+    release(c);
+    throw;
+  }
+  return &c;
+}
+
+void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
+  const Executable& exe = *c.executable;
+  const Schedule& s = exe.planned->schedule;
+  const Program& p = c.lowered->program;
+  c.arena.ensure(exe.planned->plan.bytes);
+  c.buffers.resize(s.buffers.size());
+  c.pointers.resize(exe.max_operands);
+  c.descs.resize(exe.max_operands);
+  c.fresh.clear();
+  // Exported storage is left to its holders; the call goes on with a copy.
+  for (const Shared& v : shared_)
+    if (v.written) {
+      Array& value = v.variable->value_locked();
+      if (value.storage.use_count() > 1) value = value.contiguous_copy();
+    }
+  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
+    const Buffer& buf = s.buffers[b];
+    switch (buf.where) {
+      case Where::Argument:
+        c.buffers[b] = const_cast<std::byte*>(c.arguments[buf.index].data);
+        break;
+      case Where::Shared:
+        c.buffers[b] = shared_[buf.index - argument_count_].variable->value_locked().data;
+        break;
+      case Where::Output: c.buffers[b] = outputs[buf.index]; break;
+      case Where::Fresh: {
+        Dims shape;
+        for (SizeId d : p.type(buf.value).dims)
+          shape.push_back(p.graph.sizes().is_runtime(d) ? exe.bounds.high[d] : c.sizes[d]);
+        c.fresh.resize(graph_.inputs().size());
+        c.fresh[buf.index] = Array::empty(p.type(buf.value).dtype, shape);
+        c.buffers[b] = c.fresh[buf.index].data;
+        break;
+      }
+      default: break;
+    }
+  }
+}
+
+void FunctionImpl::copy_arguments(CallContext& c) {
+  const std::vector<Buffer>& buffers = c.executable->planned->schedule.buffers;
+  // The arguments have the first buffers, in order.
+  for (std::size_t i = 0; i < c.arguments.size(); ++i) {
+    if (!c.copied[i]) continue;
+    const ArgView& a = c.arguments[i];
+    ArgDesc from{a.dtype, a.shape, a.strides}, to{a.dtype, a.shape, contiguous_strides(a.shape)};
+    SNUG_CHECK(buffers[i].index == i && buffers[i].where == Where::Arena,
+               "argument {} is elsewhere", i);
+    if (aligned(a)) {
+      native::copy(to, c.buffers[i], from, a.data, c.executable->parallel ? compile_.threads : 1);
+    } else {
+      Array whole = as_array(a).contiguous_copy();
+      std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
+    }
+  }
+}
+
+void FunctionImpl::finish(CallContext& c) {
+  const Graph& g = c.lowered->program.graph;
+  for (const Update& u : g.updates()) {
+    if (u.input >= c.fresh.size() || !c.fresh[u.input].storage) continue;
+    Array& value = shared_[u.input - argument_count_].variable->value_locked();
+    value = std::move(c.fresh[u.input]);
+    value.shape.clear();
+    for (SizeId d : g.type(u.value).dims) value.shape.push_back(c.sizes[d]);
+    value.strides = contiguous_strides(value.shape);
+  }
+  c.fresh.clear();
+  for (std::size_t i = 0; i < g.outputs().size(); ++i)
+    for (std::size_t k = 0; k < c.output_shapes[i].size(); ++k)
+      c.output_shapes[i][k] = c.sizes[g.type(g.outputs()[i]).dims[k]];
+}
+
+void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
+  if (options_.mode == Mode::Reference) return run_reference(c, outputs);
+  bind(c, outputs);
+  RunState state;
+  state.sizes = c.sizes.data();
+  state.buffers = c.buffers.data();
+  state.arena = c.arena.data();
+  state.descs = c.descs.data();
+  state.pointers = c.pointers.data();
+  state.interruptible = true;
+  bind_arena(*c.executable, state);
+  StepChecker checker(*c.executable);
+  if (options_.mode == Mode::Check) {
+    checker.start(state);
+    state.observer = &checker;
+  }
+  auto work = [&] {
+    copy_arguments(c);
+    run_steps(*c.executable, state);
+  };
+  if (c.executable->parallel) {
+    run_on_executor(work);
+  } else {
+    // Library calls of small functions stay on this thread.
+    int before = omp_get_max_threads();
+    omp_set_num_threads(1);
+    try {
+      work();
+    } catch (...) {
+      omp_set_num_threads(before);
+      throw;
+    }
+    omp_set_num_threads(before);
+  }
+  finish(c);
+}
+
+void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> outputs) {
+  std::vector<RefTensor> inputs;
+  for (const ArgView& a : c.arguments) inputs.push_back(RefTensor::from(as_array(a)));
+  for (const Shared& s : shared_) inputs.push_back(RefTensor::from(s.variable->value_locked()));
+  std::vector<RefTensor> results = interpret(graph_, inputs);
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    Array a = results[i].to_array();
+    std::memcpy(outputs[i], a.data, static_cast<std::size_t>(a.bytes()));
+    c.output_shapes[i] = a.shape;
+  }
+  for (std::size_t i = 0; i < graph_.updates().size(); ++i)
+    shared_[graph_.updates()[i].input - argument_count_].variable->value_locked() =
+        results[graph_.outputs().size() + i].to_array();
+}
+
+void FunctionImpl::release(CallContext& c) noexcept {
+  unlock(c);
+  std::shared_ptr<FunctionImpl> self = std::move(c.function);  // dies after the lock
+  {
+    std::lock_guard lock(context_mutex_);
+    c.busy = false;
+  }
+  context_free_.notify_one();
+}
+
+}  // namespace snug

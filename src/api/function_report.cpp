@@ -1,0 +1,205 @@
+// What a function says of itself: memory, explain, counters.
+#include <fmt/format.h>
+
+#include "api/function_impl.h"
+#include "base/bytes.h"
+
+namespace snug {
+
+std::string MemoryReport::describe() const {
+  auto row = [](const char* what, std::int64_t bytes, std::string remark = {}) {
+    return fmt::format("  {:<14} {:>12}{}\n", what,
+                       describe_bytes(static_cast<std::uint64_t>(bytes)),
+                       remark.empty() ? "" : "   " + remark);
+  };
+  std::string text;
+  text += row("inputs", inputs, "the caller's, not in the peak");
+  text += row("outputs", outputs);
+  text += row("parameters", parameters);
+  if (constants) text += row("constants", constants);
+  text += row("arena", arena,
+              fmt::format("at its peak {} of temporaries, {} of workspace",
+                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
+                          describe_bytes(static_cast<std::uint64_t>(workspace))));
+  text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
+  for (const std::string& r : recomputed)
+    text += fmt::format("  runs again to save memory: {}\n", r);
+  if (!note.empty()) text += "  " + note + "\n";
+  return text;
+}
+
+std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<const Dims> shapes,
+                                                    const Function::Values& values,
+                                                    std::string& assumed) const {
+  const Graph& g = l.program.graph;
+  // The symbols that the plan or a requirement depends on.
+  std::vector<SizeId> stack(l.key);
+  for (std::uint32_t r : l.early_requirements) {
+    stack.push_back(g.requirements()[r].a);
+    stack.push_back(g.requirements()[r].b);
+  }
+  std::vector<bool> needed(g.sizes().nodes().size(), false);
+  while (!stack.empty()) {
+    SizeId id = stack.back();
+    stack.pop_back();
+    const SizeNode& n = g.sizes().node(id);
+    if (needed[id] || n.op == SizeOp::Const) continue;
+    needed[id] = true;
+    if (n.op == SizeOp::Symbol) continue;
+    stack.insert(stack.end(), {n.a, n.b});
+    if (n.op == SizeOp::Select) stack.push_back(n.c);
+  }
+  std::vector<std::int64_t> symbols(g.sizes().symbols().size(), 0);
+  for (SizeId id = 0; id < needed.size(); ++id) {
+    const SizeNode& n = g.sizes().node(id);
+    if (n.op != SizeOp::Symbol) continue;
+    const Symbol& s = g.sizes().symbol_of(id);
+    std::int64_t& value = symbols[static_cast<std::size_t>(n.value)];
+    if (s.kind == Symbol::Kind::Dim) {
+      value = shapes[s.input][s.index];
+    } else if (s.kind == Symbol::Kind::Element && s.input >= argument_count_) {
+      const SharedVariable& v = *shared_[s.input - argument_count_].variable;
+      if (const Array* a = v.value_if_materialised()) value = a->at_int(s.index);
+    } else if (s.kind == Symbol::Kind::Element && s.input < values.size() && values[s.input]) {
+      value = *values[s.input];
+    } else if (s.kind == Symbol::Kind::Element && s.input < input_names.size() && needed[id]) {
+      const std::string& name = input_names[s.input];
+      assumed +=
+          (assumed.empty() ? "" : ", ") + (name.empty() ? fmt::format("input {}", s.input) : name);
+    }
+  }
+  return symbols;
+}
+
+MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values) {
+  if (shapes.size() != input_types.size())
+    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
+                                   input_types.size(), shapes.size()));
+  std::vector<Dims> all(shapes.begin(), shapes.end()), shared_shapes;
+  all.resize(argument_count_);  // values of a first stage are 0-d
+  for (std::size_t i = 0; i < input_types.size(); ++i)
+    if (static_cast<int>(shapes[i].size()) != input_types[i].ndim())
+      fail(Fault::Shape,
+           fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
+                       input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
+  for (const Shared& s : shared_) shared_shapes.push_back(s.variable->shape());
+  all.insert(all.end(), shared_shapes.begin(), shared_shapes.end());
+  std::lock_guard guard(compile_mutex_);
+  std::shared_ptr<const Lowered> l = program_for(shared_shapes);
+  const Graph& g = l->program.graph;
+  std::string assumed;
+  std::vector<std::int64_t> symbols = symbols_for(*l, all, values, assumed),
+                            sizes(g.sizes().nodes().size());
+  evaluate_sizes(g.sizes(), symbols, sizes);
+  try {
+    check_requirements(g, l->early_requirements, sizes);
+  } catch (const Error& e) {
+    if (assumed.empty()) throw;
+    throw Error(e.fault(), e.message(),
+                fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
+  }
+  std::shared_ptr<const Executable> e =
+      executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
+
+  MemoryReport r;
+  auto bytes = [&](Value v) {
+    return static_cast<std::int64_t>(bytes_of(l->program, e->bounds.high, v));
+  };
+  for (std::size_t i = 0; i < g.inputs().size(); ++i)
+    (i < argument_count_ ? r.inputs : r.parameters) += bytes(g.inputs()[i].value);
+  for (Value v : g.outputs()) r.outputs += bytes(v);
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
+    if (g.node(id).op->name == "constant") r.constants += bytes({id, 0});
+  const Planned& planned = *e->planned;
+  r.arena = static_cast<std::int64_t>(planned.plan.bytes);
+  std::uint32_t at = planned.plan.peak_step;
+  for (const Buffer& b : planned.schedule.buffers)
+    if (b.where == Where::Arena && b.first <= at && b.last >= at)
+      (b.workspace ? r.workspace : r.temporaries) += static_cast<std::int64_t>(b.bytes);
+  r.peak = r.arena + r.parameters + r.outputs + r.constants;
+  if (!planned.schedule.steps.empty()) {
+    const Step& s = planned.schedule.steps[at];
+    const Task* t = s.commit_copy ? nullptr : &l->program.tasks[s.task];
+    std::string where = t ? describe(t->origin) : "";
+    r.peak_step = fmt::format("step {} of {}: {}{}", at + 1, planned.schedule.steps.size(),
+                              t ? t->name : "copy to shared",
+                              where.empty() ? "" : fmt::format(" ({})", where));
+  }
+  r.recomputed = planned.recomputed;
+  if (!assumed.empty())
+    r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
+  if (stage_)
+    r.note =
+        fmt::format("not known before running: sizes given by {}; planned as 0 here", stage_text_);
+  return r;
+}
+
+namespace {
+
+/// The tasks of a program, and below it those of loop bodies.
+std::string describe_tasks(const Lowered& lowered) {
+  std::string text = print(lowered.program);
+  for (const Task& t : lowered.program.tasks)
+    if (t.kind == Task::Kind::Loop)
+      text += fmt::format("body of the loop %{}:\n{}", t.index,
+                          describe_tasks(*lowered.inner.at(t.index)));
+  return text;
+}
+
+std::string describe_kernels(const Lowered& lowered) {
+  std::string text;
+  for (const Kernel& k : lowered.program.kernels) text += print(k.spec) + "\n";
+  for (const auto& [node, inner] : lowered.inner) text += describe_kernels(*inner);
+  return text;
+}
+
+}  // namespace
+
+std::string FunctionImpl::explain() {
+  std::lock_guard guard(compile_mutex_);
+  std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, print(graph_));
+  text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
+                      trace_.rewrite.describe());
+  if (const MicroBatchTrace& m = trace_.micro_batches; m.inside)
+    text += fmt::format(
+        "\n== micro-batches ==\nthe {} rows of the batch run in {} slices: {} ops inside the loop, "
+        "{} values joined over the slices\n",
+        m.batch, compile_.micro_batches, m.inside, m.accumulated);
+  text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds,
+                      print(trace_.placed));
+  for (const std::string& reason : trace_.place.reasons)
+    text += fmt::format("placement: {}\n", reason);
+  text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * trace_.fuse_seconds,
+                      lowered_ ? describe_tasks(*lowered_) : "");
+  text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
+                      1e3 * trace_.code_seconds, kernels_compiled_, kernels_from_cache_);
+  if (lowered_) text += describe_kernels(*lowered_);
+  for (const auto& e : executables_) {
+    text += fmt::format("\n== schedule and plan: arena {} ==\n{}",
+                        describe_bytes(e->planned->plan.bytes),
+                        print(lowered_->program, e->planned->schedule));
+    break;
+  }
+  if (executables_.empty()) text += "\nno plan yet: sizes become known at the first call\n";
+  return text;
+}
+
+std::int64_t FunctionImpl::counter(std::string_view which) const {
+  const std::pair<std::string_view, std::int64_t> all[] = {
+      {"programs", programs_},
+      {"plans", plans_made_},
+      {"instances", instances_},
+      {"kernels", kernels_},
+      {"calls", calls_},
+      {"kernels_compiled", kernels_compiled_},
+      {"kernels_from_cache", kernels_from_cache_}};
+  std::vector<std::string> names;
+  for (auto [n, value] : all) {
+    if (n == which) return value;
+    names.emplace_back(n);
+  }
+  fail(Fault::Value, fmt::format("no counter '{}'", which),
+       fmt::format("did you mean '{}'?", nearest(which, names)));
+}
+
+}  // namespace snug
