@@ -44,7 +44,7 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
                           static_cast<std::uint32_t>(loop.attrs.integer("n_state"))),
         options);
     for (const Task& x : inner->program.tasks) t.may_fail |= x.may_fail;
-    t.may_fail |= !inner->early_requirements.empty();
+    t.may_fail |= requirements_vary(*inner);
     out->inner[t.index] = std::move(inner);
   }
   finish_lowered(*out);

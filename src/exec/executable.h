@@ -24,6 +24,9 @@ struct Lowered {
   int threads = 1;
 };
 void finish_lowered(Lowered& lowered);  // fills key, runtime and the requirement lists
+/// A requirement of a loop's body depends on values, so it can fail in any iteration; the others
+/// are checked when the loop is planned.
+bool requirements_vary(const Lowered& body);
 
 /// Values of all size expressions of one call; `low` and `high` differ for sizes that become known
 /// only while running.

@@ -20,6 +20,7 @@ class LoopCall : public PreparedCall {
     n_seq_ = static_cast<std::size_t>(a.integer("n_seq"));
     n_state_ = static_cast<std::size_t>(a.integer("n_state"));
     blocks_ = a.flag("blocks");
+    checks_ = requirements_vary(inner);
     count_ = site.size_values[0][0];
     refuse_unknown_sizes(site);
     const std::int64_t last = std::max<std::int64_t>(count_ - 1, 0);
@@ -70,7 +71,8 @@ class LoopCall : public PreparedCall {
       for (std::size_t s = 0; s < table.symbols().size(); ++s)
         symbols[s] = symbol_value(table.symbols()[s], args, index, count, w);
       evaluate_sizes(table, {symbols, table.symbols().size()}, {sizes, table.nodes().size()});
-      check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
+      if (checks_)
+        check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
       run_steps(exe, state);
     }
   }
@@ -104,6 +106,7 @@ class LoopCall : public PreparedCall {
     for (std::size_t s = 0; s < table.symbols().size(); ++s)
       std::tie(low[s], high[s]) = symbol_bounds(table.symbols()[s], site, first, last);
     SizeBounds bounds = bound_sizes(table, low, high);
+    if (!checks_) check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
     CallKind kind;
     kind.same_shape.assign(l_.program.graph.updates().size(), true);
     PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind));
@@ -211,6 +214,7 @@ class LoopCall : public PreparedCall {
   std::unique_ptr<Executable> exe_, last_;  // last_: for a last block of another size
   std::size_t n_seq_, n_state_;
   bool blocks_;
+  bool checks_;  // some requirement may fail in a later iteration
   std::int64_t count_;
   std::uint64_t sizes_at_, symbols_at_, buffers_at_, descs_at_, pointers_at_, index_at_;
 };

@@ -108,12 +108,10 @@ void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
 
 namespace {
 
-/// The inputs of a loop body whose values decide its plan.
-std::set<std::uint32_t> operands_in_sizes(const Lowered& body) {
-  const SizeTable& table = body.program.graph.sizes();
+/// The inputs whose values some sizes are made of.
+std::set<std::uint32_t> inputs_in(const SizeTable& table, std::vector<SizeId> stack) {
   std::set<std::uint32_t> inputs;
   std::set<SizeId> seen;
-  std::vector<SizeId> stack(body.key);
   while (!stack.empty()) {
     SizeId id = stack.back();
     stack.pop_back();
@@ -121,7 +119,7 @@ std::set<std::uint32_t> operands_in_sizes(const Lowered& body) {
     if (n.op == SizeOp::Const || !seen.insert(id).second) continue;
     if (n.op == SizeOp::Symbol) {
       const Symbol& s = table.symbol_of(id);
-      if (s.kind == Symbol::Kind::Element && s.input > 0) inputs.insert(s.input);
+      if (s.kind == Symbol::Kind::Element) inputs.insert(s.input);
       continue;
     }
     stack.push_back(n.a);
@@ -132,6 +130,15 @@ std::set<std::uint32_t> operands_in_sizes(const Lowered& body) {
 }
 
 }  // namespace
+
+bool requirements_vary(const Lowered& body) {
+  std::vector<SizeId> sizes;
+  for (std::uint32_t r : body.early_requirements) {
+    sizes.push_back(body.program.graph.requirements()[r].a);
+    sizes.push_back(body.program.graph.requirements()[r].b);
+  }
+  return !inputs_in(body.program.graph.sizes(), std::move(sizes)).empty();
+}
 
 void finish_lowered(Lowered& l) {
   const Program& p = l.program;
@@ -156,8 +163,10 @@ void finish_lowered(Lowered& l) {
     }
     if (t.kind == Task::Kind::Loop) {
       for (SizeId e : p.graph.elements(n.inputs[0])) add(e);
-      for (std::uint32_t i : operands_in_sizes(*l.inner.at(t.index)))
-        for (SizeId e : p.graph.elements(n.inputs[i])) add(e);
+      const Lowered& body = *l.inner.at(t.index);
+      for (std::uint32_t i : inputs_in(body.program.graph.sizes(), body.key))
+        if (i > 0)
+          for (SizeId e : p.graph.elements(n.inputs[i])) add(e);
     }
   }
   // Run-time sizes enter by what bounds them.
