@@ -120,18 +120,21 @@ class Outputs {
         pointers_(count_),
         shapes_(count_) {
     if (!s.expects) return;
+    // Large arrays wait until the call has been planned: it may be one that needs little.
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < count_; ++i)
+      bytes += product(s.expected[i]) * size_of(s.function.output_type(i).dtype);
+    if (bytes > kEarlyBytes) return;
     for (std::size_t i = 0; i < count_; ++i) {
       arrays_[i] = new_output(s.output_descrs[i], s.expected[i]);
-      if (!arrays_[i]) throw nb::python_error();
+      if (!arrays_[i]) {
+        release();
+        throw nb::python_error();
+      }
       shapes_[i] = s.expected[i];
     }
   }
-  ~Outputs() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      Py_XDECREF(arrays_[i]);
-      std::free(memory_[i]);
-    }
-  }
+  ~Outputs() { release(); }
 
   /// Without the GIL.
   void run(std::span<const ArgView> arguments) {
@@ -194,6 +197,15 @@ class Outputs {
   }
 
  private:
+  static constexpr std::int64_t kEarlyBytes = 1 << 20;
+
+  void release() {
+    for (std::size_t i = 0; i < count_; ++i) {
+      Py_XDECREF(arrays_[i]);
+      std::free(memory_[i]);
+    }
+  }
+
   PyObject* take(std::size_t i) { return std::exchange(arrays_[i], nullptr); }
 
   /// The size became known only while running: a copy of the part that was written.

@@ -238,6 +238,7 @@ def function(
     chosen_threads = config.threads if threads is None else threads
     _count("threads", chosen_threads, 0)
     _count("contexts", contexts, 1)
+    _count("micro_batches", micro_batches, 0)
     if not isinstance(chosen, str):
         raise error(
             TypeError,

@@ -55,18 +55,20 @@ CallContext& FunctionImpl::lease() {
 
 void FunctionImpl::lock(CallContext& c) {
   for (const Lock& l : locks_) {
-    if (l.written || !l.variable->materialised())
-      l.variable->mutex.lock();
-    else
-      l.variable->mutex.lock_shared();
-    ++c.locked;
-    if (!l.written && l.variable->value_if_materialised() == nullptr) {
-      l.variable->value_locked();  // made under the writer's lock, then read with others
-      l.variable->mutex.unlock();
-      l.variable->mutex.lock_shared();
-    } else if (l.written) {
-      l.variable->value_locked();
+    SharedVariable& v = *l.variable;
+    if (l.written) {
+      v.mutex.lock();
+      ++c.locked;
+      v.value_locked();
+      continue;
     }
+    // A recipe is made under the writer's lock, then read with others.
+    for (v.mutex.lock_shared(); !v.value_if_materialised(); v.mutex.lock_shared()) {
+      v.mutex.unlock_shared();
+      std::unique_lock writer(v.mutex);
+      v.value_locked();
+    }
+    ++c.locked;
   }
 }
 
@@ -117,11 +119,6 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
     }
     c.copied[i] = copy;
   }
-}
-
-Dims FunctionImpl::input_shape(const CallContext& c, std::uint32_t input) const {
-  if (input < argument_count_) return c.arguments[input].shape;
-  return shared_[input - argument_count_].variable->value_if_materialised()->shape;
 }
 
 void FunctionImpl::read_symbols(CallContext& c) {

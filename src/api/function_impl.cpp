@@ -22,6 +22,9 @@ constexpr std::size_t kMaxPlans = 16;
 FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                            const FunctionOptions& options)
     : name(options.name), options_(options) {
+  if (options.micro_batches < 0)
+    fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
+         "it is the number of slices that a batch runs in");
   take_signature(inputs, outputs);
   graph_ = capture_stages(inputs, outputs, options);
   std::unordered_set<std::uint32_t> updated;
@@ -34,9 +37,6 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   options_.updates.clear();
   options_.givens.clear();
   options_.shapes.clear();
-  if (options.micro_batches < 0)
-    fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
-         "it is the number of slices that a batch runs in");
   compile_.micro_batches = options.micro_batches;
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
@@ -96,6 +96,9 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     first.on_unused_input = OnUnusedInput::Ignore;
     first.mode = options.mode;
     first.threads = options.threads;
+    first.strict_math = options.strict_math;
+    first.disabled_passes = options.disabled_passes;
+    first.memory = options.memory;
     stage_ = std::make_shared<FunctionImpl>(inputs, captured.stages, first);
     for (const Expr& e : captured.stages)
       stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
@@ -133,7 +136,16 @@ void FunctionImpl::plan_for_hints(const std::vector<Expr>& inputs,
                                      in.ndim(), describe_shape(hint), hint.size()));
     hints.push_back(hint);
   }
-  if (complete && options_.mode != Mode::Reference) memory(hints);
+  if (!complete || options_.mode == Mode::Reference) return;
+  // Sizes that depend on the values of integers can be wrong only at the call.
+  bool values = std::any_of(inputs.begin(), inputs.end(), [](const Expr& in) {
+    return in.ndim() == 0 && is_discrete(in.dtype());
+  });
+  try {
+    memory(hints);
+  } catch (const Error& e) {
+    if (e.fault() == Fault::Memory || !values) throw;
+  }
 }
 
 void FunctionImpl::collect_locks() {

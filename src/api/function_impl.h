@@ -86,7 +86,6 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void unlock(CallContext& context) noexcept;
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
   void check_argument(std::size_t i, const ArgView& a) const;
-  Dims input_shape(const CallContext& context, std::uint32_t input) const;
   void read_symbols(CallContext& context);
   /// The program for the current shapes of the shared variables; lowers again when a shape that
   /// the code counts on has changed.
@@ -98,7 +97,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
   /// not.
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, std::span<const Dims> shapes,
-                                        const Function::Values& values, std::string& assumed) const;
+                                        const Function::Values& values,
+                                        const Function::Values& shared_values,
+                                        std::string& assumed) const;
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
   void copy_arguments(CallContext& context);

@@ -30,6 +30,7 @@ std::string MemoryReport::describe() const {
 
 std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<const Dims> shapes,
                                                     const Function::Values& values,
+                                                    const Function::Values& shared_values,
                                                     std::string& assumed) const {
   const Graph& g = l.program.graph;
   // The symbols that the plan or a requirement depends on.
@@ -58,8 +59,7 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<
     if (s.kind == Symbol::Kind::Dim) {
       value = shapes[s.input][s.index];
     } else if (s.kind == Symbol::Kind::Element && s.input >= argument_count_) {
-      const SharedVariable& v = *shared_[s.input - argument_count_].variable;
-      if (const Array* a = v.value_if_materialised()) value = a->at_int(s.index);
+      value = shared_values[s.input - argument_count_].value_or(0);
     } else if (s.kind == Symbol::Kind::Element && s.input < values.size() && values[s.input]) {
       value = *values[s.input];
     } else if (s.kind == Symbol::Kind::Element && s.input < input_names.size() && needed[id]) {
@@ -82,13 +82,21 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
       fail(Fault::Shape,
            fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
                        input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
-  for (const Shared& s : shared_) shared_shapes.push_back(s.variable->shape());
+  Function::Values shared_values(shared_.size());
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    SharedVariable& v = *shared_[i].variable;
+    shared_shapes.push_back(v.shape());
+    std::shared_lock reader(v.mutex);
+    const Array* value = v.value_if_materialised();
+    if (value && value->shape.empty() && is_discrete(value->dtype))
+      shared_values[i] = value->at_int(0);
+  }
   all.insert(all.end(), shared_shapes.begin(), shared_shapes.end());
   std::lock_guard guard(compile_mutex_);
   std::shared_ptr<const Lowered> l = program_for(shared_shapes);
   const Graph& g = l->program.graph;
   std::string assumed;
-  std::vector<std::int64_t> symbols = symbols_for(*l, all, values, assumed),
+  std::vector<std::int64_t> symbols = symbols_for(*l, all, values, shared_values, assumed),
                             sizes(g.sizes().nodes().size());
   evaluate_sizes(g.sizes(), symbols, sizes);
   try {
@@ -162,7 +170,8 @@ std::string FunctionImpl::explain() {
                       trace_.rewrite.describe());
   if (const MicroBatchTrace& m = trace_.micro_batches; m.inside)
     text += fmt::format(
-        "\n== micro-batches ==\nthe {} rows of the batch run in {} slices: {} ops inside the loop, "
+        "\n== micro-batches ==\nthe {} rows of the batch run in at most {} slices: {} ops inside "
+        "the loop, "
         "{} values joined over the slices\n",
         m.batch, compile_.micro_batches, m.inside, m.accumulated);
   text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds,

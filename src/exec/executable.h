@@ -57,6 +57,9 @@ struct Planned {
   std::vector<std::string> recomputed;
 };
 
+/// Size inputs of one step, and their elements.
+constexpr std::size_t kMaxSizeValues = 128;
+
 /// A step with everything resolved that does not change between calls.
 struct BoundStep {
   const Task* task = nullptr;  // null: a commit copy

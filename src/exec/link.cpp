@@ -169,6 +169,12 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       };
       if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
       for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
+      std::size_t size_values = 0;
+      for (const auto& e : b.size_inputs) size_values += e.size();
+      if (std::max(size_values, b.size_inputs.size()) > kMaxSizeValues)
+        throw Error(Fault::Unsupported,
+                    fmt::format("{} has more than {} sizes", n.op->name, kMaxSizeValues), {},
+                    n.origin);
       if (has(*n.op, kInPlace) && !t.in_place.empty()) {
         const Buffer& out = planned->schedule.buffers[s.writes[0]];
         const Buffer& in = planned->schedule.buffers[s.reads[0]];

@@ -98,6 +98,11 @@ class LoopCall : public PreparedCall {
     return axis == 0 ? first_row(d, i + 1, count) - first_row(d, i, count) : d.shape[axis];
   }
 
+  /// An element of an operand that all iterations see, and that is known before running.
+  bool known(const Symbol& s, const CallSite& site) const {
+    return s.input > n_seq_ + n_state_ && s.index < site.size_values[s.input].size();
+  }
+
   /// The body for iterations `first` to `last`, planned by itself.
   std::unique_ptr<Executable> instantiate(const CallSite& site, std::int64_t first,
                                           std::int64_t last) const {
@@ -121,10 +126,10 @@ class LoopCall : public PreparedCall {
                                                       std::int64_t first, std::int64_t last) const {
     if (s.kind == Symbol::Kind::Element) {
       if (s.input == 0) return {first, last};
-      const std::vector<std::int64_t>& known = site.size_values[s.input];
       // Not known before running: refuse_unknown_sizes sees to it that no size depends on it.
-      if (known.empty()) return {0, 0};
-      return {known[s.index], known[s.index]};
+      if (!known(s, site)) return {0, 0};
+      const std::int64_t value = site.size_values[s.input][s.index];
+      return {value, value};
     }
     if (s.kind != Symbol::Kind::Dim) return {0, 0};
     std::int64_t size = inner_dim(site.in.data(), s.input, s.index, first, count_);
@@ -139,8 +144,7 @@ class LoopCall : public PreparedCall {
       if (n.op == SizeOp::Const) continue;
       if (n.op == SizeOp::Symbol) {
         const Symbol& s = table.symbol_of(id);
-        unknown[id] =
-            s.kind == Symbol::Kind::Element && s.input != 0 && site.size_values[s.input].empty();
+        unknown[id] = s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site);
       } else {
         unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
       }

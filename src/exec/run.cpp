@@ -14,7 +14,6 @@ namespace {
 std::atomic<bool> interrupt_requested{false};
 
 constexpr std::size_t kMaxInts = 10 * 40;  // rank times operands and extents of a kernel
-constexpr std::size_t kMaxSizeValues = 128;
 
 void run_kernel(const BoundStep& b, const RunState& state, int threads) {
   const Kernel& k = *b.kernel;
@@ -75,10 +74,7 @@ void run_library(const BoundStep& b, const PreparedCall& call, const RunState& s
   std::size_t used = 0;
   for (std::size_t i = 0; i < b.size_inputs.size(); ++i) {
     size_inputs[i] = size_values + used;
-    for (SizeId id : b.size_inputs[i]) {
-      SNUG_CHECK(used < kMaxSizeValues, "{} has too many size inputs", b.task->name);
-      size_values[used++] = state.sizes[id];
-    }
+    for (SizeId id : b.size_inputs[i]) size_values[used++] = state.sizes[id];
   }
   RunArgs args;
   args.in = state.pointers;

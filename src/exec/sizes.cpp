@@ -42,7 +42,17 @@ std::pair<Int, Int> bound(const SizeNode& n, const SizeBounds& b) {
     case SizeOp::Add: return {lo(n.a) + lo(n.b), hi(n.a) + hi(n.b)};
     case SizeOp::Sub: return {lo(n.a) - hi(n.b), hi(n.a) - lo(n.b)};
     case SizeOp::Mul: return corners([](Int x, Int y) { return x * y; });
-    case SizeOp::FloorDiv: return corners([](Int x, Int y) { return floor_div(x, y); });
+    case SizeOp::FloorDiv: {
+      auto [low, high] = corners([](Int x, Int y) { return floor_div(x, y); });
+      // Around a divisor of 0 the quotient is largest; by 0 it is 0.
+      for (Int y : {-1, 0, 1})
+        if (lo(n.b) <= y && y <= hi(n.b))
+          for (Int x : {lo(n.a), hi(n.a)}) {
+            low = std::min(low, floor_div(x, y));
+            high = std::max(high, floor_div(x, y));
+          }
+      return {low, high};
+    }
     case SizeOp::Mod: {
       Int m = std::max(std::abs(lo(n.b)), std::abs(hi(n.b)));
       return {lo(n.b) < 0 ? -m : 0, m};
@@ -164,8 +174,9 @@ void finish_lowered(Lowered& l) {
     if (t.kind == Task::Kind::Loop) {
       for (SizeId e : p.graph.elements(n.inputs[0])) add(e);
       const Lowered& body = *l.inner.at(t.index);
+      const std::int64_t own = n.attrs.integer("n_seq") + n.attrs.integer("n_state");
       for (std::uint32_t i : inputs_in(body.program.graph.sizes(), body.key))
-        if (i > 0)
+        if (i > own)  // what all iterations see
           for (SizeId e : p.graph.elements(n.inputs[i])) add(e);
     }
   }

@@ -202,7 +202,11 @@ Array& SharedVariable::value_locked() {
 }
 
 Array SharedVariable::get_value(bool borrow) {
-  std::unique_lock lock(mutex);
+  {
+    std::shared_lock reader(mutex);
+    if (!recipe_) return borrow ? value_ : value_.contiguous_copy();
+  }
+  std::unique_lock writer(mutex);
   Array& v = value_locked();
   return borrow ? v : v.contiguous_copy();
 }

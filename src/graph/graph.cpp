@@ -98,8 +98,10 @@ namespace {
 std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
                                  const std::vector<const Type*>& operands,
                                  const std::vector<std::vector<SizeId>>& elements,
-                                 std::int64_t n_seq, bool blocks, SizeId block_size) {
+                                 std::int64_t n_seq, std::int64_t n_state, bool blocks,
+                                 SizeId block_size) {
   std::vector<SizeId> memo(inner.sizes().nodes().size(), SizeTable::kNoSize);
+  std::size_t result = 0;
   auto map_symbol = [&](const Symbol& s, SizeId) -> SizeId {
     if (s.kind == Symbol::Kind::Dim && s.input >= 1) {
       // operands: count, sequences, states, captures; params: index, sequences, states, captures
@@ -109,19 +111,23 @@ std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
       if (!blocks) return outer.dims[s.index + 1];
       return s.index == 0 ? block_size : outer.dims[s.index];
     }
-    if (s.kind == Symbol::Kind::Element && s.input > static_cast<std::uint32_t>(n_seq) &&
-        s.index < elements[s.input].size())
-      return elements[s.input][s.index];
-    Symbol runtime;
-    runtime.kind = Symbol::Kind::Runtime;
-    runtime.high = s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize
-                       ? s.high
-                       : SizeTable::kNoSize;
-    return sizes.symbol(runtime);
+    const bool captured =
+        s.kind == Symbol::Kind::Element && s.input > static_cast<std::uint32_t>(n_seq + n_state);
+    if (captured && s.index < elements[s.input].size()) return elements[s.input][s.index];
+    if (captured)
+      fail(Fault::Unsupported,
+           "loop: a size inside the body depends on a value computed while it runs",
+           "compute the size outside the loop");
+    const bool state = result < static_cast<std::size_t>(n_state);
+    fail(Fault::Shape,
+         fmt::format("loop: {} {} changes its size from iteration to iteration",
+                     state ? "state" : "output",
+                     result - (state ? 0 : static_cast<std::size_t>(n_state))),
+         "give it one size, with zeros or a mask for what is not used");
   };
   std::vector<Type> types;
-  for (Value v : inner.outputs()) {
-    Type t = inner.type(v);
+  for (; result < inner.outputs().size(); ++result) {
+    Type t = inner.type(inner.outputs()[result]);
     for (SizeId& d : t.dims) d = sizes.import(inner.sizes(), d, memo, map_symbol);
     types.push_back(t);
   }
@@ -180,8 +186,9 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
   if (from.inner) {
     bool blocks = from.attrs.flag("blocks");
     SizeId rows = blocks ? sizes.ceil_div(input_types[1].dims[0], infer.size_element(0)) : 0;
-    infer.inner_results = import_results(sizes, *from.inner, infer.inputs, input_elements,
-                                         from.attrs.integer("n_seq"), blocks, rows);
+    infer.inner_results =
+        import_results(sizes, *from.inner, infer.inputs, input_elements,
+                       from.attrs.integer("n_seq"), from.attrs.integer("n_state"), blocks, rows);
   }
   run_infer(infer);
 

@@ -62,6 +62,7 @@ class Absorber {
       if (row.op->name != "dimshuffle" || row.attrs.ints("pattern") != Attrs::Ints{-1, 0}) continue;
       if (n.types[0].dims != dot.types[0].dims || row.types[0].dtype != dot.types[0].dtype)
         continue;
+      if (row.types[0].broadcastable(1) || row.types[0].dims[1] != dot.types[0].dims[1]) continue;
       return Parts{n.inputs[i].node, row.inputs[0]};
     }
     return std::nullopt;
@@ -115,6 +116,7 @@ class Absorber {
 
 void affine_infer(Infer& f) {
   const Type &a = f.in(0), &b = f.in(1);
+  f.require_equal(f.in(2).dims[0], b.dims[1], "the row has another length than the product");
   Type out{a.dtype, {a.dims[0], b.dims[1]}, 0};
   if (a.broadcastable(0)) out.broadcast |= 1;
   if (b.broadcastable(1)) out.broadcast |= 2;

@@ -9,6 +9,12 @@ using Kind = BatchRule::Kind;
 
 BatchRule no() { return {}; }
 BatchRule rows(int axis, std::vector<int> cut) { return {Kind::Rows, axis, std::move(cut)}; }
+/// As `rows`, of an op with a shape input: its element `axis` is the number of rows.
+BatchRule sized_rows(int axis, std::vector<int> cut) {
+  BatchRule rule = rows(axis, std::move(cut));
+  rule.rows_at = axis;
+  return rule;
+}
 BatchRule summed(std::vector<int> cut) { return {Kind::Summed, kWhole, std::move(cut)}; }
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
@@ -99,7 +105,7 @@ BatchRule batch_images(const BatchArgs& a) {
 }
 
 BatchRule batch_images_second(const BatchArgs& a) {
-  return a.axis[0] == kWhole && a.axis[1] == 0 ? rows(0, {kWhole, 0}) : no();
+  return a.axis[0] == kWhole && a.axis[1] == 0 ? sized_rows(0, {kWhole, 0}) : no();
 }
 
 BatchRule batch_filters(const BatchArgs& a) {
@@ -119,7 +125,7 @@ BatchRule batch_dimshuffle(const BatchArgs& a) {
 
 BatchRule batch_broadcast_to(const BatchArgs& a) {
   const int lead = a.out.ndim() - a.in[0]->ndim();
-  if (a.axis[0] != kWhole) return rows(lead + a.axis[0], {a.axis[0]});
+  if (a.axis[0] != kWhole) return sized_rows(lead + a.axis[0], {a.axis[0]});
   // A whole value stretched to the size of the batch has equal rows.
   int found = kWhole;
   for (int k = 0; k < a.out.ndim(); ++k) {
@@ -128,7 +134,7 @@ BatchRule batch_broadcast_to(const BatchArgs& a) {
     if (found != kWhole) return no();
     found = k;
   }
-  return found == kWhole ? no() : rows(found, {kWhole});
+  return found == kWhole ? no() : sized_rows(found, {kWhole});
 }
 
 BatchRule batch_reshape(const BatchArgs& a) {
@@ -140,7 +146,7 @@ BatchRule batch_reshape(const BatchArgs& a) {
     if (!a.sizes.is(a.in[0]->dims[at(k)], 1)) before.push_back(a.in[0]->dims[at(k)]);
   for (int k = 0; k < a.out.ndim(); ++k) {
     const SizeId d = a.out.dims[at(k)];
-    if (d == a.rows && before == after) return rows(k, {axis});
+    if (d == a.rows && before == after) return sized_rows(k, {axis});
     if (!a.sizes.is(d, 1)) after.push_back(d);
   }
   return no();
@@ -201,18 +207,19 @@ BatchRule batch_check_index(const BatchArgs& a) {
 }
 
 BatchRule batch_arange(const BatchArgs& a) {
-  if (a.out.dims[0] != a.rows) return no();
+  // Integers are made whole; floats must be, too: a slice does not start at the first number.
+  if (a.out.dims[0] != a.rows || !is_discrete(a.out.dtype)) return no();
   BatchRule rule = rows(0, {kWhole, kWhole});
   auto is = [&](std::size_t i, std::int64_t value) {
     return !a.elements[i].empty() && a.sizes.is(a.elements[i][0], value);
   };
-  rule.row_numbers = is(0, 0) && is(1, 1) && is_discrete(a.out.dtype);
+  rule.row_numbers = is(0, 0) && is(1, 1);
   return rule;
 }
 
 BatchRule batch_random(const BatchArgs& a) {
   if (a.out.ndim() == 0 || a.out.dims[0] != a.rows) return no();
-  BatchRule rule = rows(0, {kWhole, kWhole});
+  BatchRule rule = sized_rows(0, {kWhole, kWhole});
   rule.counter = 1;
   return rule;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "rewrite/batch_analysis.h"
 #include "rewrite/values.h"
@@ -88,9 +89,7 @@ class Splitter {
     for (std::uint32_t id = first; id < end; ++id)
       if (!info(id).inside() && info(id).kind != BatchKind::After) keep_outside(id);
     collect();
-    if (operands_.empty())
-      throw Error(Fault::Value, "micro_batches: nothing in the function works on rows of a batch",
-                  "leave micro_batches out");
+    if (states_.empty() && results_.empty()) return g_;  // only small integer vectors have rows
     build_body();
     add_loop();
     for (std::uint32_t id = first; id < end; ++id)
@@ -149,9 +148,9 @@ class Splitter {
       for (std::size_t i = 0; i < n.inputs.size(); ++i) {
         if (i >= data_inputs(n)) {
           for (SizeId e : g_.elements(n.inputs[i])) find_symbols(e, id);
-        } else if (!skips(rule, i) && !info(n.inputs[i]).inside() &&
+        } else if (rule.local != static_cast<int>(i) && !info(n.inputs[i]).inside() &&
                    !(rule.cut[i] == kWhole && is_constant(n.inputs[i]))) {
-          operands_[{n.inputs[i], rule.cut[i]}] = 0;
+          operands_.insert({n.inputs[i], rule.cut[i]});
         }
       }
       for (SizeId d : n.types[0].dims) find_symbols(d, id);
@@ -162,21 +161,16 @@ class Splitter {
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id)
       if (needed[id] && info(id).inside() && info(id).kind == BatchKind::Rows)
         results_.push_back(id);
-    if (!operands_.empty() || !states_.empty() || !results_.empty())
-      operands_[{batch_.sources[0], 0}] = 0;  // says how many rows there are
-    for (auto& [operand, number] : operands_)
-      for (SizeId d : g_.type(operand.value).dims) find_symbols(d, operand.value.node);
+    operands_.insert({batch_.sources[0], 0});  // says how many rows there are
+    for (const Operand& o : operands_)
+      for (SizeId d : g_.type(o.value).dims) find_symbols(d, o.value.node);
+    symbols_[batch_.rows] = 0;
   }
 
   /// A constant, or one with its axes moved: made inside.
   bool is_constant(Value v) const {
     if (g_.node(v).op->name == "dimshuffle") v = g_.node(v).inputs[0];
     return has(*g_.node(v).op, kLeaf) && g_.node(v).attrs.has("value");
-  }
-
-  /// Input i of a node inside is not taken from the loop's operands as it is.
-  static bool skips(const BatchRule& rule, std::size_t i) {
-    return rule.local == static_cast<int>(i);
   }
 
   /// Notes the size symbols that a size is made of, down to the size of the batch.
@@ -206,10 +200,11 @@ class Splitter {
 
   // ---- inside ----
 
+  /// A size of the given graph; that of the batch stays the whole one.
   SizeId inner_size(SizeId id) {
     if (inner_sizes_.size() < g_.sizes().nodes().size())
       inner_sizes_.resize(g_.sizes().nodes().size(), SizeTable::kNoSize);
-    inner_sizes_[batch_.rows] = slice_rows_;
+    inner_sizes_[batch_.rows] = symbols_.at(batch_.rows);
     return inner_.sizes().import(g_.sizes(), id, inner_sizes_,
                                  [&](const Symbol&, SizeId s) { return symbols_.at(s); });
   }
@@ -226,16 +221,11 @@ class Splitter {
 
   void build_inputs() {
     SizeTable& t = inner_.sizes();
-    std::uint32_t next = 0;
-    auto element = [&] { return t.symbol({Symbol::Kind::Element, next, 0}); };
-    index_ = inner_input(Type{DType::I64, {}, 0}, "slice", {element()});
-    ++next;
-    slice_rows_ = t.symbol({Symbol::Kind::Dim, next, 0});
-    const auto sequences = static_cast<std::uint32_t>(std::count_if(
-        operands_.begin(), operands_.end(), [](const auto& o) { return o.first.cut != kWhole; }));
-    const auto whole = static_cast<std::uint32_t>(operands_.size()) - sequences;
+    index_ =
+        inner_input(Type{DType::I64, {}, 0}, "slice", {t.symbol({Symbol::Kind::Element, 0, 0})});
+    slice_rows_ = t.symbol({Symbol::Kind::Dim, 1, 0});
     // The sizes come last but are in all types: their numbers first.
-    std::uint32_t number = 1 + sequences + static_cast<std::uint32_t>(states_.size()) + whole;
+    auto number = static_cast<std::uint32_t>(1 + operands_.size() + states_.size());
     for (auto& [symbol, id] : symbols_) id = t.symbol({Symbol::Kind::Element, number++, 0});
     // Sequences, the values that say how many rows there are first; states; whole values; sizes.
     const Operand first{batch_.sources[0], 0};
@@ -248,19 +238,15 @@ class Splitter {
           front.broadcast |= static_cast<std::uint8_t>(1u << front.dims.size());
         front.dims.push_back(k == o.cut ? slice_rows_ : type.dims[axis]);
       }
-      Value v = inner_input(front, "");
-      operands_[o] = next++;
+      taken_[o] = inner_input(front, "");
       sequence_values_.push_back(o);
-      taken_[o] = v;
     };
     add_sequence(first);
-    for (const auto& [o, unused] : operands_)
+    for (const Operand& o : operands_)
       if (o.cut != kWhole && (first < o || o < first)) add_sequence(o);
-    for (std::uint32_t id : states_) {
+    for (std::uint32_t id : states_)
       state_inputs_.push_back(inner_input(inner_type(g_.node(id).types[0]), ""));
-      ++next;
-    }
-    for (auto& [o, operand] : operands_) {
+    for (const Operand& o : operands_) {
       if (o.cut != kWhole) continue;
       std::vector<SizeId> elements;
       for (SizeId e : g_.elements(o.value)) elements.push_back(inner_constant_or_none(e));
@@ -268,16 +254,10 @@ class Splitter {
         elements.clear();
       taken_[o] = inner_input(inner_type(g_.type(o.value)), "", std::move(elements));
       whole_values_.push_back(o.value);
-      operand = next++;
     }
-    for (auto& [symbol, id] : symbols_) {
-      inner_input(Type{DType::I64, {}, 0}, "", {id});
-      ++next;
-    }
-    for (std::uint32_t id : counters_) {
+    for (auto& [symbol, id] : symbols_) inner_input(Type{DType::I64, {}, 0}, "", {id});
+    for (std::uint32_t id : counters_)
       counter_inputs_[id] = inner_input(Type{DType::I64, {}, 0}, "");
-      ++next;
-    }
   }
 
   /// A value that is used as data keeps its meaning of the whole batch: only constants are known.
@@ -286,9 +266,13 @@ class Splitter {
     return known ? inner_.sizes().constant(*known) : SizeTable::kNoSize;
   }
 
-  Value inner_size_value(Value v) {
+  /// A size input; the element that is the number of rows becomes that of the slice.
+  Value inner_size_value(Value v, const BatchRule& rule) {
     SizeDims dims;
-    for (SizeId e : g_.elements(v)) dims.push_back(inner_size(e));
+    for (SizeId e : g_.elements(v)) {
+      bool rows = e == batch_.rows && static_cast<int>(dims.size()) == rule.rows_at;
+      dims.push_back(rows ? slice_rows_ : inner_size(e));
+    }
     std::optional<Value> value =
         g_.type(v).ndim() == 0 ? size_value(inner_, dims[0]) : shape_vector(inner_, dims);
     SNUG_CHECK(value.has_value(), "micro_batches: a size cannot be written inside the loop");
@@ -333,7 +317,8 @@ class Splitter {
       OriginOverride origin(n.origin);
       std::vector<Value> inputs;
       for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-        inputs.push_back(i < data_inputs(n) ? inner_operand(id, i) : inner_size_value(n.inputs[i]));
+        inputs.push_back(i < data_inputs(n) ? inner_operand(id, i)
+                                            : inner_size_value(n.inputs[i], rule));
       }
       Value v = inner_.add(*n.op, std::move(inputs), n.attrs);
       if (rule.kind == Rule::Summed)
@@ -407,8 +392,8 @@ class Splitter {
   Builder outer_;
   SizeId block_ = 0, steps_ = 0;
 
-  std::map<Operand, std::uint32_t> operands_;  // to the number of the body's input
-  std::map<SizeId, SizeId> symbols_;           // to the body's sizes
+  std::set<Operand> operands_;
+  std::map<SizeId, SizeId> symbols_;  // to the body's sizes
   std::vector<std::uint32_t> states_, results_, counters_;
   std::vector<Operand> sequence_values_;
   std::vector<Value> whole_values_;

@@ -596,6 +596,13 @@ def test_memory_of_sizes_given_by_values():
     g = snug.function([n], T.exp(T.arange(start * n)))
     assert g.memory(n=100).outputs == 8 * 400
     assert "n = 0" in g.memory(n=()).note
+    hints = {x: (5,), y: (3,)}
+    np.testing.assert_array_equal(
+        snug.function([x, n, y], T.set_subtensor(x[:n], y), shapes=hints)(
+            np.zeros(5, f32), 3, np.ones(3, f32)
+        ),
+        [1, 1, 1, 0, 0],
+    )
 
 
 def test_memory():
@@ -856,6 +863,68 @@ def test_micro_batches():
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     large = {"x": (10**6, 20), "y": (10**6,)}
     assert g.memory(**large).arena < f.memory(**large).arena / 2
-    assert "run in 4 slices" in g.explain()
+    assert "in at most 4 slices" in g.explain()
     with pytest.raises(ValueError, match="micro_batches: sub combines rows"):
         snug.function([x], x - x.mean(axis=0), micro_batches=2)
+
+
+# Expressions of the rows x and their number n, where n is not only the number of rows.
+WITH_SIZE = {
+    "stretched": lambda x, n: T.alloc(x[:, 0].dimshuffle(0, "x"), n, n).sum(1),
+    "sliced up to": lambda x, n: x[:, :n].sum(1),
+    "sliced from": lambda x, n: x[:, n:].sum(1),
+    "at": lambda x, n: x[:, n],
+    "set at": lambda x, n: T.set_subtensor(x[:, n], 0.0),
+    "product": lambda x, n: T.dot(T.eye(n, n, 1), x),
+    "eye": lambda x, n: (T.eye(n, n, 1) * x[:, 0].dimshuffle(0, "x")).sum(1),
+    "float range": lambda x, n: x * T.arange(n, dtype="float32").dimshuffle(0, "x"),
+    "integer range": lambda x, n: x * T.arange(n).dimshuffle(0, "x"),
+    "mean": lambda x, n: x.sum(0) / n,
+    "reshaped": lambda x, n: x.reshape((n, 3, -1)).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SIZE)
+def test_micro_batches_where_their_size_is_a_value(name):
+    x = T.fmatrix("x")
+    y = WITH_SIZE[name](x, x.shape[0])
+    value = np.random.default_rng(1).standard_normal((10, 12)).astype(f32)
+    want = snug.function([x], y)(value)
+    for slices in (2, 4, 100):
+        got = snug.function([x], y, micro_batches=slices)(value)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_micro_batches_draw_the_numbers_of_the_whole():
+    x = T.fmatrix("x")
+
+    def draw(**options):
+        stream = T.shared_randomstreams.RandomStreams(3)
+        n = x.shape[0]
+        y = stream.uniform((n, n)) * x[:, 0].dimshuffle(0, "x")
+        return snug.function([x], y, **options)(np.ones((10, 12), f32))
+
+    np.testing.assert_array_equal(draw(), draw(micro_batches=4))
+
+
+def test_micro_batches_of_integers_alone():
+    x = T.ivector("x")
+    f = snug.function([x], x * 2, micro_batches=4)
+    np.testing.assert_array_equal(f(np.arange(5, dtype="int32")), 2 * np.arange(5))
+
+
+def test_bias_of_one_element():
+    x, w = T.fmatrix("x"), T.fmatrix("w")
+    b = T.TensorType("float32", (True,))("b")
+    f = snug.function([x, w, b], T.dot(x, w) + b.dimshuffle("x", 0))
+    ones = np.ones((64, 128), f32), np.ones((128, 256), f32)
+    np.testing.assert_array_equal(f(*ones, np.array([2], f32)), np.full((64, 256), 130))
+
+
+def test_sizes_divided_by_a_computed_count():
+    x, y = T.fvector("x"), T.fvector("y")
+    count = (x > 0).nonzero()[0].shape[0]
+    f = snug.function([x, y], T.arange(12000 // count) * 2 + y[0].astype("int32"))
+    for positive in (1, 3, 6):
+        value = np.where(np.arange(6) < positive, 1, -1).astype(f32)
+        np.testing.assert_array_equal(f(value, np.ones(1, f32)), np.arange(12000 // positive) * 2 + 1)
