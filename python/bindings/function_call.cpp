@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/bytes.h"
 #include "function_object.h"
 
 namespace snug::python {
@@ -100,10 +101,14 @@ PyObject* adopt_output(PyArray_Descr* descr, const Dims& shape, void* data) {
   return out;
 }
 
-std::byte* allocate(std::int64_t bytes) {
+std::byte* allocate(const Dims& shape, DType dtype) {
+  std::int64_t bytes = product(shape) * size_of(dtype);
   std::size_t rounded = (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
   void* p = std::aligned_alloc(64, rounded ? rounded : 64);
-  if (!p) throw std::bad_alloc();
+  if (!p)
+    fail(Fault::Memory,
+         fmt::format("there is no memory for an output of shape {}, {}", describe_shape(shape),
+                     describe_bytes(static_cast<std::uint64_t>(bytes))));
   return static_cast<std::byte*>(p);
 }
 
@@ -146,7 +151,7 @@ class Outputs {
             static_cast<std::byte*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])));
       } else {
         shapes_[i] = shape;
-        pointers_[i] = memory_[i] = allocate(product(shape) * size_of(call.output_dtype(i)));
+        pointers_[i] = memory_[i] = allocate(shape, call.output_dtype(i));
         as_expected_ = false;
       }
     }

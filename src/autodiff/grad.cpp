@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autodiff/stable_forms.h"
 #include "expr/op_def.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
@@ -169,7 +170,10 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
   Seeds seeds;
   if (cost) {
     check_cost(cost);
-    seeds.push_back({cost, ones_like(cost)});
+    std::vector<Expr> kept = wrt;
+    kept.insert(kept.end(), options.consider_constant.begin(), options.consider_constant.end());
+    for (const auto& [x, g] : options.known_grads) kept.push_back(x);
+    seeds.push_back({stable_forms(cost, kept), ones_like(cost)});
   } else if (options.known_grads.empty()) {
     fail(Fault::Type, "grad: there is neither a cost nor known gradients");
   }

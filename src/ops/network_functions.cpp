@@ -72,7 +72,7 @@ Expr log_softmax(const Arg& x) {
 Expr relu(const Arg& x) {
   Scope scope(x);
   Expr zero = typed_number(0, x.expr.dtype());
-  return switch_(gt(x, zero), x, zero);
+  return switch_(le(x, zero), zero, x);  // nan stays
 }
 
 Expr categorical_crossentropy(const Arg& p, const Arg& y) {
@@ -89,7 +89,7 @@ Expr categorical_crossentropy(const Arg& p, const Arg& y) {
          fmt::format(
              "categorical_crossentropy: the targets are an integer vector or a matrix, not {}",
              snug::describe(y.expr.type())));
-  return neg(log(subtensor(p, {arange(shape_i(y, 0)), y.expr})));
+  return neg(log(subtensor(p, {arange(shape_i(p, 0)), y.expr})));
 }
 
 Expr binary_crossentropy(const Arg& p, const Arg& y) {

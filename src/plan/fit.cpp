@@ -42,10 +42,11 @@ std::vector<std::uint32_t> with_recomputation(
 
 using Producers = std::unordered_map<Value, std::uint32_t, ValueHash>;  // value -> task
 
-/// A task to run again, and the position in the plain order that it is repeated before.
+/// A task to run again for step `use`, and the position in the plain order that it is repeated
+/// before.
 struct Choice {
   std::uint64_t bytes;
-  std::uint32_t task, before;
+  std::uint32_t task, use, before;
 };
 
 /// The first step behind the peak that reads buffer b; none if the peak itself does.
@@ -80,12 +81,37 @@ std::vector<Choice> choices(const Program& p, const Fitted& f, const Producers& 
     if (t.may_fail || t.kind == Task::Kind::Loop) continue;
     std::optional<std::uint32_t> use = next_use(f, b);
     if (!use || f.schedule.steps[*use].commit_copy) continue;
-    found.push_back({buf.bytes, it->second, position[*use]});
+    found.push_back({buf.bytes, it->second, *use, position[*use]});
   }
   std::sort(found.begin(), found.end(), [](const Choice& a, const Choice& b) {
     return std::pair(b.bytes, a.task) < std::pair(a.bytes, b.task);
   });
   return found;
+}
+
+/// The tasks to repeat for a choice: its own, and those that make what it reads and nobody keeps
+/// until then. Empty if one of them cannot run again, or if it would be a long way back.
+template <class F>
+std::vector<std::uint32_t> tasks_again(const Program& p, const Fitted& f, const Producers& producer,
+                                       const Choice& choice, F&& excluded) {
+  constexpr std::size_t kMaxTasks = 8;
+  std::unordered_set<Value, ValueHash> alive;
+  for (const Buffer& b : f.schedule.buffers)
+    if (!b.workspace && b.first < choice.use && b.last >= choice.use) alive.insert(b.value);
+  std::vector<std::uint32_t> tasks{choice.task};
+  for (std::size_t k = 0; k < tasks.size(); ++k)
+    for (Value v : p.tasks[tasks[k]].reads) {
+      auto it = producer.find(v);
+      if (it == producer.end() || alive.count(v) ||
+          std::find(tasks.begin(), tasks.end(), it->second) != tasks.end())
+        continue;
+      const Task& t = p.tasks[it->second];
+      if (t.may_fail || t.kind == Task::Kind::Loop || excluded(it->second) ||
+          tasks.size() == kMaxTasks)
+        return {};
+      tasks.push_back(it->second);
+    }
+  return tasks;
 }
 
 }  // namespace
@@ -109,12 +135,18 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
   // again before its next use.
   std::unordered_map<std::uint32_t, std::uint32_t> again;
   std::unordered_set<std::uint32_t> tried;
-  auto excluded = [&](std::uint32_t task) { return tried.count(task) || again.count(task); };
+  auto repeated = [&](std::uint32_t task) { return again.count(task) != 0; };
+  auto excluded = [&](std::uint32_t task) { return tried.count(task) || repeated(task); };
   for (std::size_t round = 0; round < p.tasks.size(); ++round) {
     bool improved = false;
     for (const Choice& c : choices(p, best, producer, excluded)) {
       auto trial_again = again;
-      trial_again[c.task] = c.before;
+      std::vector<std::uint32_t> tasks = tasks_again(p, best, producer, c, repeated);
+      for (std::uint32_t t : tasks) trial_again[t] = c.before;
+      if (tasks.empty()) {
+        tried.insert(c.task);
+        continue;
+      }
       Fitted trial;
       trial.schedule = order_as(p, sizes, with_recomputation(p, plain, trial_again));
       bool legal = find_fault(p, trial.schedule).empty();

@@ -32,8 +32,7 @@ const Family kFamilies[] = {
 };
 
 std::string golden_path(const std::string& name) {
-  std::string here = __FILE__;
-  return here.substr(0, here.rfind('/')) + "/golden/" + name + ".txt";
+  return SNUG_TESTS "/golden/" + name + ".txt";
 }
 
 struct Case {

@@ -785,3 +785,55 @@ def test_debugprint(capsys):
     snug.debugprint([x, y], print_type=True)
     assert "x [id A] <TensorType(float32, matrix)>" in capsys.readouterr().out
     assert snug.printing.debugprint(w, depth=2, file="str").count("\n") == 3
+
+
+# ---- gradients of forms that overflow
+
+
+def sigmoid(z):
+    return 1 / (1 + T.exp(-z))
+
+
+STABLE = {
+    "log(sigmoid)": (lambda z: T.log(sigmoid(z)), lambda z: 1 / (1 + np.exp(z))),
+    "log(1 - sigmoid)": (lambda z: T.log(1 - sigmoid(z)), lambda z: -1 / (1 + np.exp(-z))),
+    "log1p(-sigmoid)": (lambda z: T.log1p(-T.nnet.sigmoid(z)), lambda z: -1 / (1 + np.exp(-z))),
+    "log(1 + exp)": (lambda z: T.log(1 + T.exp(z)), lambda z: 1 / (1 + np.exp(-z))),
+    "log1p(exp)": (lambda z: T.log1p(T.exp(z)), lambda z: 1 / (1 + np.exp(-z))),
+    "elu": (T.nnet.elu, lambda z: np.where(z > 0, 1, np.exp(np.minimum(z, 0)))),
+}
+
+
+@pytest.mark.parametrize("name", STABLE)
+def test_gradients_of_forms_that_overflow(name):
+    form, gradient = STABLE[name]
+    z = T.dvector("z")
+    value = np.array([-800.0, -40, -1, 0.5, 30, 90, 800])
+    with np.errstate(over="ignore"):
+        want = gradient(value)
+    got = snug.function([z], T.grad(form(z).sum(), z))(value)
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-300)
+
+
+def test_gradient_of_a_softmax_written_out():
+    x = T.fmatrix("x")
+    p = T.exp(x) / T.exp(x).sum(axis=1, keepdims=True)
+    f = snug.function([x], T.grad(-T.log(p)[:, 0].sum(), x))
+    np.testing.assert_allclose(f(np.array([[1000, 200, 3]], "float32")), [[0, 0, 0]], atol=1e-6)
+    np.testing.assert_allclose(f(np.array([[3, 1000, 200]], "float32")), [[-1, 1, 0]], atol=1e-6)
+
+
+def test_gradient_by_a_value_inside_a_stable_form():
+    z = T.dvector("z")
+    p = sigmoid(z)
+    by_p, by_z = T.grad(T.log(p).sum(), [p, z])
+    value = np.array([-2.0, 0.5, 3])
+    got = snug.function([z], [by_p, by_z])(value)
+    np.testing.assert_allclose(got[0], 1 + np.exp(-value))
+    np.testing.assert_allclose(got[1], 1 / (1 + np.exp(value)))
+
+
+def test_relu_keeps_nan():
+    x = T.fvector("x")
+    got = snug.function([x], T.nnet.relu(x))(np.array([np.nan, -1, 2], "float32"))
+    np.testing.assert_array_equal(got, [np.nan, 0, 2])

@@ -927,4 +927,28 @@ def test_sizes_divided_by_a_computed_count():
     f = snug.function([x, y], T.arange(12000 // count) * 2 + y[0].astype("int32"))
     for positive in (1, 3, 6):
         value = np.where(np.arange(6) < positive, 1, -1).astype(f32)
-        np.testing.assert_array_equal(f(value, np.ones(1, f32)), np.arange(12000 // positive) * 2 + 1)
+        want = np.arange(12000 // positive) * 2 + 1
+        np.testing.assert_array_equal(f(value, np.ones(1, f32)), want)
+
+
+def test_budget_of_a_deep_network():
+    rng = np.random.default_rng(2)
+    x = T.fmatrix("x")
+    h = x
+    weights = [snug.shared(rng.standard_normal((64, 64)).astype(f32) / 10) for _ in range(10)]
+    for w in weights:
+        h = T.tanh(T.dot(h, w))
+    loss = T.sqr(h).mean()
+    outputs = [loss, *T.grad(loss, weights)]
+    value = rng.standard_normal((2000, 64)).astype(f32)
+    free = snug.function([x], outputs)
+    peak = free.memory(x=value.shape).peak
+    want = free(value)
+    for part in (0.9, 0.75, 0.65):
+        f = snug.function([x], outputs, memory=int(peak * part))
+        m = f.memory(x=value.shape)
+        assert m.recomputed and m.peak <= peak * part
+        for a, b in zip(f(value), want):
+            np.testing.assert_array_equal(a, b)  # to the bit
+    with pytest.raises(MemoryError, match="micro_batches="):
+        snug.function([x], outputs, memory=int(peak * 0.2))(value)

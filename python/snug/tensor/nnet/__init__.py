@@ -60,7 +60,8 @@ def relu(x: Any, alpha: Any = 0) -> _core.Variable:
 def elu(x: Any, alpha: Any = 1) -> _core.Variable:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     x = _core.as_tensor(x, "elu")
-    return switch(x > 0, x, alpha * _core.expm1(x))
+    # The branch that is not taken stays finite, or its gradient would be nan.
+    return switch(x > 0, x, alpha * _core.expm1(_core.minimum(x, 0)))
 
 
 def hard_sigmoid(x: Any) -> _core.Variable:

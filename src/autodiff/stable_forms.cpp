@@ -1,0 +1,103 @@
+#include "autodiff/stable_forms.h"
+
+#include <unordered_map>
+
+#include "ops/functions.h"
+#include "ops/rows.h"
+
+namespace snug {
+namespace {
+
+bool is(const Expr& e, const OpDef& op) { return e->owner && e->owner->op == &op; }
+const Expr& operand(const Expr& e, std::size_t i = 0) { return e->owner->inputs[i]; }
+
+/// A constant of this value, behind axes and casts.
+bool is_number(Expr e, double value) {
+  while (is(e, ops::dimshuffle) || is(e, ops::cast) || is(e, ops::rebroadcast)) e = operand(e);
+  const Array* a = constant_value(e);
+  return a && a->size() == 1 && a->at_double(0) == value;
+}
+
+/// The x of 1 + exp(x).
+Expr one_plus_exp(const Expr& e) {
+  if (!is(e, ops::add)) return {};
+  for (std::size_t i = 0; i < 2; ++i)
+    if (is_number(operand(e, i), 1) && is(operand(e, 1 - i), ops::exp))
+      return operand(operand(e, 1 - i));
+  return {};
+}
+
+Expr negated(const Expr& x) { return is(x, ops::neg) ? operand(x) : neg(x); }
+
+/// The x of a softmax over the last axis that is written out: exp(x) / sum(exp(x), -1).
+Expr written_softmax(const Expr& quotient) {
+  const Expr &above = operand(quotient, 0), &below = operand(quotient, 1);
+  if (!is(above, ops::exp) || !is(below, ops::dimshuffle) || !is(operand(below), ops::sum))
+    return {};
+  const Expr& total = operand(below);
+  const std::int64_t last = above.ndim() - 1;
+  if (!is(operand(total), ops::exp) || !same(operand(operand(total)), operand(above)) ||
+      total->owner->attrs.ints("axes") != std::vector<std::int64_t>{last})
+    return {};
+  std::vector<std::int64_t> kept;
+  for (std::int64_t k = 0; k < last; ++k) kept.push_back(k);
+  kept.push_back(-1);
+  return below->owner->attrs.ints("pattern") == kept ? operand(above) : Expr();
+}
+
+Expr stable_log(const Expr& x) {
+  if (Expr u = one_plus_exp(x)) return softplus(u);
+  if (is(x, ops::sigmoid)) return neg(softplus(negated(operand(x))));
+  if (is(x, ops::softmax)) return log_softmax(operand(x));
+  if (is(x, ops::sub) && is_number(operand(x, 0), 1) && is(operand(x, 1), ops::sigmoid))
+    return neg(softplus(operand(operand(x, 1))));
+  return {};
+}
+
+Expr stable_form(const Expr& e) {
+  if (is(e, ops::log)) return stable_log(operand(e));
+  if (is(e, ops::log1p) && is(operand(e), ops::exp)) return softplus(operand(operand(e)));
+  if (is(e, ops::log1p) && is(operand(e), ops::neg) && is(operand(operand(e)), ops::sigmoid))
+    return neg(softplus(operand(operand(operand(e)))));
+  if (is(e, ops::div)) {
+    if (is_number(operand(e, 0), 1))
+      if (Expr u = one_plus_exp(operand(e, 1))) return sigmoid(negated(u));
+    if (Expr x = written_softmax(e)) return softmax(x);
+  }
+  return {};
+}
+
+}  // namespace
+
+Expr stable_forms(const Expr& root, const std::vector<Expr>& kept) {
+  std::unordered_map<Variable*, Expr> changed;
+  std::unordered_map<Apply*, std::vector<Expr>> rebuilt;
+  std::unordered_set<Variable*> fixed;
+  for (const Expr& k : kept) fixed.insert(k.get());
+  for (const Expr& e : topological(std::vector<Expr>{root}, kept)) {
+    if (!e->owner || fixed.count(e.get())) continue;
+    Apply* a = e->owner.get();
+    std::vector<Expr> inputs;
+    bool any = false;
+    for (const Expr& x : a->inputs) {
+      auto it = changed.find(x.get());
+      any |= it != changed.end();
+      inputs.push_back(it != changed.end() ? it->second : x);
+    }
+    OriginOverride origin(a->origin);
+    Expr now = e;
+    if (any) {
+      auto it = rebuilt.find(a);
+      if (it == rebuilt.end())
+        it = rebuilt.emplace(a, apply_all(*a->op, std::move(inputs), a->attrs)).first;
+      now = it->second[e->index];
+    }
+    Expr better = stable_form(now);
+    if (better && better.type() == e.type()) now = better;
+    if (!same(now, e)) changed[e.get()] = now;
+  }
+  auto it = changed.find(root.get());
+  return it != changed.end() ? it->second : root;
+}
+
+}  // namespace snug
