@@ -135,6 +135,58 @@ def update_rows(loops, rng, row):
     row("  its arena", arena, "small", "B")
 
 
+LOGISTIC = """
+import time, numpy as np, snug, snug.tensor as T
+x, y = T.fmatrix("x"), T.ivector("y")
+W, b = snug.shared(np.zeros((784, 10), "float32")), snug.shared(np.zeros(10, "float32"))
+loss = T.nnet.categorical_crossentropy(T.nnet.softmax(T.dot(x, W) + b), y).mean()
+gW, gb = T.grad(loss, [W, b])
+start = time.perf_counter()
+snug.function([x, y], loss, updates=[(W, W - 0.1 * gW), (b, b - 0.1 * gb)])
+print(time.perf_counter() - start)
+"""
+
+LONG = """
+import sys, time, snug, snug.tensor as T
+z = T.fvector("z")
+y = z
+for k in range(int(sys.argv[1]) // 2):
+    y = T.tanh(y) + z if k % 50 else T.dot(y, y) * y
+start = time.perf_counter()
+snug.function([z], y)
+print(time.perf_counter() - start)
+"""
+
+
+def compile_times(row):
+    """Fresh processes, each program with caches of its own: cold unless the row says warm."""
+
+    def seconds(program, cache, *args):
+        run = subprocess.run(
+            [sys.executable, "-c", program, *args],
+            env=dict(os.environ, SNUG_CACHE_DIR=cache),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return float(run.stdout)
+
+    cold, warm = [], []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(seconds(LOGISTIC, cache))
+            warm += [seconds(LOGISTIC, cache) for _ in range(2)]
+    row("logistic regression, cold compile", min(cold), "<= 0.3", "s")
+    row("logistic regression, warm from the disk cache", 1e3 * min(warm), "<= 50", "ms")
+    for ops in (100, 300, 1000, 3000, 10000):
+        times = []
+        for _ in range(3):
+            with tempfile.TemporaryDirectory() as cache:
+                times.append(seconds(LONG, cache, str(ops)))
+        row(f"compile {ops} ops, cold", min(times), "linear", "s")
+        row("  per op", 1e6 * min(times) / ops, "", "us")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", type=Path)
@@ -220,47 +272,7 @@ def main():
 
     update_rows(loops, rng, row)
 
-    # Compiling logistic regression, cold and warm: fresh processes, a cache of their own.
-    program = """
-import sys, time, numpy as np, snug, snug.tensor as T
-def build():
-    x, y = T.fmatrix("x"), T.ivector("y")
-    W, b = snug.shared(np.zeros((784, 10), "float32")), snug.shared(np.zeros(10, "float32"))
-    loss = T.nnet.categorical_crossentropy(T.nnet.softmax(T.dot(x, W) + b), y).mean()
-    gW, gb = T.grad(loss, [W, b])
-    start = time.perf_counter()
-    snug.function([x, y], loss, updates=[(W, W - 0.1 * gW), (b, b - 0.1 * gb)])
-    return time.perf_counter() - start
-print(build())
-"""
-    with tempfile.TemporaryDirectory() as cache:
-        env = dict(os.environ, SNUG_CACHE_DIR=cache)
-        runs = [
-            float(
-                subprocess.run(
-                    [sys.executable, "-c", program],
-                    env=env,
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                ).stdout
-            )
-            for _ in range(4)
-        ]
-    row("logistic regression, cold compile", runs[0], "<= 0.3", "s")
-    row("logistic regression, warm from the disk cache", 1e3 * min(runs[1:]), "<= 50", "ms")
-
-    curve = []
-    for ops in (1000, 3000, 10000):
-        z = T.fvector("z")
-        y = z
-        for k in range(ops // 2):
-            y = T.tanh(y) + z if k % 50 else T.dot(y, y) * y
-        start = time.perf_counter()
-        snug.function([z], y)
-        curve.append((ops, time.perf_counter() - start))
-    for ops, s in curve:
-        row(f"compile {ops} ops, per op", 1e6 * s / ops, "constant", "us")
+    compile_times(row)
 
     if options.json:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
