@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/core.py [--json FILE]
 
-Each row interleaves its contestants and takes the best of several rounds: on a noisy machine only
-ratios within one run mean something. The hand-written loops of loops.cpp are compiled with g++ -O3
--march=native.
+Each row interleaves its contestants and takes the median of the ratios, or the best of the times,
+of many rounds: on a noisy machine only ratios within one run mean something. The hand-written loops
+of loops.cpp are compiled with g++ -O3 -march=native.
 """
 
 import argparse
@@ -56,6 +56,12 @@ def best(contestants, rounds=7, number=1):
     return {name: min(t) for name, t in samples(contestants, rounds, number).items()}
 
 
+def ratio(contestants, rounds=31):
+    """The first over the second: the median of the rounds, which neighbours disturb least."""
+    a, b = samples(contestants, rounds).values()
+    return statistics.median(x / y for x, y in zip(a, b, strict=True))
+
+
 def aligned(shape):
     """Zeros that begin at a cache line, as the storage of Snug does."""
     count = int(np.prod(shape))
@@ -82,10 +88,10 @@ def chain_with_functions(loops, rng, row):
     if not vectors:
         print("chain with exp, log, tanh: not measured, the CPU has neither AVX-512 nor AVX2")
         return
-    t = best({"snug": lambda: chain(x, y), "C": lambda: loops.exp_log_tanh(*args)}, rounds=15)
+    r = ratio({"snug": lambda: chain(x, y), "C": lambda: loops.exp_log_tanh(*args)})
     if not np.array_equal(kept.get_value(), out):
         raise SystemExit("the chain and the hand-written loop differ")
-    row(f"chain with exp, log, tanh / {vectors} loop by hand", t["snug"] / t["C"], "<= 1.1")
+    row(f"chain with exp, log, tanh / {vectors} loop by hand", r, "<= 1.1")
 
 
 def update_rows(loops, rng, row):
@@ -119,15 +125,17 @@ def update_rows(loops, rng, row):
         fresh["C", size] = all_sets_c
         arena = update.memory(idx=(100,), g=(100, 100)).arena
 
-    def ratio(times, name):
+    def by_size(times, name):
         pairs = zip(times[name, large], times[name, small], strict=True)
         return statistics.median(a / b for a, b in pairs)
 
     t = samples(same, rounds=31, number=500)
-    row("100 rows of a 1e6 x 100 table / of 1e4 x 100, the same rows", ratio(t, "snug"), "about 1")
+    row(
+        "100 rows of a 1e6 x 100 table / of 1e4 x 100, the same rows", by_size(t, "snug"), "about 1"
+    )
     t = samples(fresh, rounds=31, number=5)
-    row("  new rows each time", ratio(t, "snug"), "as C")
-    row("  new rows each time, C loop", ratio(t, "C"), "")
+    row("  new rows each time", by_size(t, "snug"), "as C")
+    row("  new rows each time, C loop", by_size(t, "C"), "")
     for size in (small, large):
         pairs = zip(t["snug", size], t["C", size], strict=True)
         above = statistics.median(a - b for a, b in pairs) / sets
@@ -220,55 +228,31 @@ def main():
     kept = snug.shared(out.copy())
     into = snug.function([v], [], updates=[(kept, expression)])
     fresh = snug.function([v], expression)
-    t = best(
-        {
-            "snug": lambda: into(x),
-            "copy": lambda: loops.copy(pointer(out), pointer(x), ctypes.c_int64(n)),
-        },
-        rounds=15,
-    )
-    row(
-        "arithmetic chain over 1e7 floats into a shared variable / copy",
-        t["snug"] / t["copy"],
-        "<= 1.3",
-    )
-    t = best({"snug": lambda: fresh(x), "copy": x.copy}, rounds=15)
-    row("  as a new array / x.copy()", t["snug"] / t["copy"], "<= 1.3")
+    args = pointer(out), pointer(x), ctypes.c_int64(n)
+    r = ratio({"snug": lambda: into(x), "copy": lambda: loops.copy(*args)})
+    row("arithmetic chain over 1e7 floats into a shared variable / copy", r, "<= 1.3")
+    r = ratio({"snug": lambda: fresh(x), "copy": x.copy})
+    row("  as a new array / x.copy()", r, "<= 1.3")
 
     chain_with_functions(loops, rng, row)
 
     m = T.fmatrix("m")
-    r = T.frow("r")
+    one_row = T.frow("r")
     n3 = 10**6
-    x3, r3, out3 = (
-        rng.random((n3, 3), dtype=np.float32),
-        rng.random((1, 3), dtype=np.float32),
-        aligned((n3, 3)),
-    )
+    x3, r3 = rng.random((n3, 3), dtype=np.float32), rng.random((1, 3), dtype=np.float32)
+    out3 = aligned((n3, 3))
     kept3 = snug.shared(out3.copy())
-    times = snug.function([m, r], [], updates=[(kept3, m * r)])
-    t = best(
-        {
-            "snug": lambda: times(x3, r3),
-            "C": lambda: loops.times_row3(
-                pointer(out3), pointer(x3), pointer(r3), ctypes.c_int64(n3)
-            ),
-        },
-        rounds=31,
-    )
-    row("(n, 3) * row into a shared variable / C loop", t["snug"] / t["C"], "<= 1.5")
+    times = snug.function([m, one_row], [], updates=[(kept3, m * one_row)])
+    args3 = pointer(out3), pointer(x3), pointer(r3), ctypes.c_int64(n3)
+    r = ratio({"snug": lambda: times(x3, r3), "C": lambda: loops.times_row3(*args3)})
+    row("(n, 3) * row into a shared variable / C loop", r, "<= 1.5")
 
-    x10, out10 = rng.random((n3, 10), dtype=np.float32), np.empty(n3, np.float32)
+    x10, out10 = rng.random((n3, 10), dtype=np.float32), aligned(n3)
     W10 = snug.shared(x10)
     sums = snug.function([], W10.sum(axis=1))
-    t = best(
-        {
-            "snug": sums,
-            "C": lambda: loops.row_sums10(pointer(out10), pointer(x10), ctypes.c_int64(n3)),
-        },
-        rounds=31,
-    )
-    row("row sums over 10 columns / C loop", t["snug"] / t["C"], "<= 1.5")
+    args10 = pointer(out10), pointer(x10), ctypes.c_int64(n3)
+    r = ratio({"snug": sums, "C": lambda: loops.row_sums10(*args10)})
+    row("row sums over 10 columns / C loop", r, "<= 1.5")
 
     update_rows(loops, rng, row)
 

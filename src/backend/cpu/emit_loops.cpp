@@ -14,6 +14,7 @@ using Mode = VectorPlan::Mode;
 
 // Below this a result may still be in the last cache when it is needed.
 constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kPrefetchBytes = 2048, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
   explicit Scope(KernelEmitter& emitter)
@@ -276,6 +277,22 @@ Value* KernelEmitter::worth_streaming(V begin) {
   return b.CreateAnd(worth, b.CreateICmpEQ(misaligned, i64(0)));
 }
 
+/// Asks for what is read a little later: the CPU's own guesses end with each page. With two arrays
+/// or more to read it gains nothing.
+void KernelEmitter::prefetch() {
+  std::vector<std::size_t> reads;
+  for (std::size_t o = 0; o < s.operands.size(); ++o)
+    if (!s.operands[o].write && !uniform(o) && contiguous(o)) reads.push_back(o);
+  if (reads.size() != 1) return;
+  std::int64_t bytes = copies_ * lanes * size_of(s.operands[reads[0]].dtype);
+  for (std::int64_t at = 0; at < bytes; at += kLineBytes) {
+    V ahead = b.CreateConstGEP1_64(b.getInt8Ty(), pointer_[reads[0]], kPrefetchBytes + at);
+    constexpr int kRead = 0, kAllCaches = 3, kData = 1;
+    b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()},
+                      {ahead, b.getInt32(kRead), b.getInt32(kAllCaches), b.getInt32(kData)});
+  }
+}
+
 /// One iteration of a vector loop. `remaining`, if given, is how many points are left.
 void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
                                const std::function<void()>& body) {
@@ -291,6 +308,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   }
   if (runtime_period()) {
     enter_flat(start);
+    if (streaming_) prefetch();
     body();
     return next_vectors(copies);
   }
@@ -303,6 +321,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   } else {
     enter(plan.axis, start);
   }
+  if (streaming_) prefetch();
   body();
 }
 

@@ -54,6 +54,7 @@ class KernelEmitter {
   void unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase);
   bool streams(std::size_t operand) const;
   V worth_streaming(V begin);
+  void prefetch();
   void hoist(const KernelSpec::Phase& phase);
   void hoist_periodic(const KernelSpec::Phase& phase);
   V flat_position(std::size_t from, std::size_t to);
