@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/huge_pages.h"
+
 namespace snug {
 namespace {
 
@@ -45,6 +47,7 @@ std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
     p = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) p = nullptr;
+    if (p) prefer_huge_pages(p, static_cast<std::size_t>(bytes));
     s->mapped_ = true;
   } else {
     p = std::aligned_alloc(

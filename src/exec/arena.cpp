@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/huge_pages.h"
 
 namespace snug {
 namespace {
@@ -32,6 +33,7 @@ void Arena::ensure(std::uint64_t bytes) {
     fail(Fault::Memory, fmt::format("the system refused {} bytes for the arena", rounded),
          "free memory, use smaller batches, or give a budget: function(..., memory=\"...\")");
   mprotect(static_cast<std::byte*>(p) + rounded, page(), PROT_NONE);
+  prefer_huge_pages(p, rounded);
 #ifdef MADV_POPULATE_WRITE
   bool populated = madvise(p, rounded, MADV_POPULATE_WRITE) == 0;
 #else

@@ -182,10 +182,13 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
             out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
             (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
       }
+      // What is changed in place is as large as it likes: the rest of the inputs say how much is
+      // done.
       std::int64_t points = 0;
-      for (const ArgDesc& d : b.descs) points += product(d.shape);
-      b.parallel |= l.threads > 1 && (points >= kParallelPoints ||
-                                      (b.descs.size() > 2 && points >= kParallelPoints / 8));
+      for (std::size_t i = b.in_place ? 1 : 0; i < b.descs.size(); ++i)
+        if (!b.in_place || i < b.input_count) points += product(b.descs[i].shape);
+      bool dense = b.descs.size() > 2 && !b.in_place;  // products do more per element
+      b.parallel |= l.threads > 1 && points >= (dense ? kParallelPoints / 8 : kParallelPoints);
     }
     first_step[s.task] = static_cast<std::int64_t>(exe->steps.size());
     for (const auto& source : p.graph.runtime_sources()) {

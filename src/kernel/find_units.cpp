@@ -9,6 +9,7 @@ namespace {
 
 /// Units are numbered as they are made; a node joins a cluster only if everything it reads comes
 /// from units of smaller or the same number, so the units are in a valid order by construction.
+/// Where two clusters of the same loops meet in a node, the later one may move into the earlier.
 class UnitFinder {
  public:
   UnitFinder(const Graph& g, LibraryTable library, const FuseOptions& options)
@@ -17,6 +18,7 @@ class UnitFinder {
   Units run() {
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) units_.kind.push_back(kind_of(id));
     make_units();
+    for (std::uint32_t& unit : units_.unit_of) unit = current(unit);
     return std::move(units_);
   }
 
@@ -60,12 +62,19 @@ class UnitFinder {
 
   std::uint32_t open_unit() {
     units_.clusters.emplace_back();
-    return static_cast<std::uint32_t>(units_.clusters.size() - 1);
+    moved_to_.push_back(static_cast<std::uint32_t>(moved_to_.size()));
+    return moved_to_.back();
   }
-  std::uint32_t unit_of(Value v) const { return units_.unit_of[v.node]; }
+  /// The unit that holds what was put into `unit`.
+  std::uint32_t current(std::uint32_t unit) const {
+    while (moved_to_[unit] != unit) unit = moved_to_[unit] = moved_to_[moved_to_[unit]];
+    return unit;
+  }
+  std::uint32_t unit_of(Value v) const { return current(units_.unit_of[v.node]); }
   std::span<const Value> data_of(std::uint32_t id) const { return units_.data_of(g_, id); }
 
   void join_or_open(std::uint32_t id) {
+    merge_producers(id);
     for (std::uint32_t unit : candidates(id))
       if (try_join(unit, id)) return register_member(unit, id);
     const Node& n = g_.node(id);
@@ -75,6 +84,51 @@ class UnitFinder {
     c.space = loop_type(n).dims;
     SNUG_CHECK(try_join(unit, id), "a node does not fit a kernel of its own: {}", n.op->name);
     register_member(unit, id);
+  }
+
+  /// Makes one cluster of those that `id` reads: exp(x) and log(y) of exp(x) + log(y).
+  void merge_producers(std::uint32_t id) {
+    for (bool again = true; again;) {
+      again = false;
+      std::uint32_t latest = 0, before = 0;
+      for (Value v : data_of(id)) latest = std::max(latest, unit_of(v));
+      for (Value v : data_of(id))
+        if (unit_of(v) < latest) before = std::max(before, unit_of(v));
+      if (before > 0 && may_merge(before, latest, id)) {
+        merge(before, latest);
+        again = true;
+      }
+    }
+  }
+
+  /// Both run over the same loops, nothing the later one reads is made after the earlier one
+  /// begins, and `id` fits into both in the same way.
+  bool may_merge(std::uint32_t into, std::uint32_t from, std::uint32_t id) const {
+    const Cluster &a = units_.clusters[into], &b = units_.clusters[from];
+    if (!a.open || !b.open || a.reduced_set || b.reduced_set || a.space != b.space) return false;
+    std::size_t nodes = a.nodes.size() + b.nodes.size();
+    if (nodes >= options_.max_nodes) return false;
+    if (a.reads.size() + b.reads.size() + nodes / 4 >= options_.max_operands) return false;
+    for (std::uint32_t read : b.reads)
+      if (unit_of({read, 0}) >= into) return false;
+    for (Value v : data_of(id))
+      if ((unit_of(v) == into || unit_of(v) == from) && !inside(unit_of(v), v)) return false;
+    auto map = match_axes(into, id);
+    return map && map == match_axes(from, id);
+  }
+
+  /// The spaces are equal, so the axes of the members stay what they are.
+  void merge(std::uint32_t into, std::uint32_t from) {
+    Cluster &a = units_.clusters[into], &b = units_.clusters[from];
+    auto middle = static_cast<std::ptrdiff_t>(a.nodes.size());
+    a.nodes.insert(a.nodes.end(), b.nodes.begin(), b.nodes.end());
+    std::inplace_merge(a.nodes.begin(), a.nodes.begin() + middle, a.nodes.end());
+    a.has_index |= b.has_index;
+    a.reads.merge(b.reads);
+    a.maps.merge(b.maps);
+    a.loops.merge(b.loops);
+    b = {};
+    moved_to_[from] = into;
   }
 
   /// Clusters that may take a node: the latest producer, then those that already read an input.
@@ -88,7 +142,7 @@ class UnitFinder {
       if (it == readers_.end()) continue;
       for (auto r = it->second.rbegin(); r != it->second.rend() && *r > latest; ++r) {
         if (units.size() == 4) return units;
-        units.push_back(*r);
+        if (current(*r) > latest) units.push_back(current(*r));
       }
     }
     return units;
@@ -259,6 +313,7 @@ class UnitFinder {
   FuseOptions options_;
   const SizeTable& sizes_;
   Units units_;
+  mutable std::vector<std::uint32_t> moved_to_;  // by unit: itself, or where it went
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // node -> units, sorted
 };
 

@@ -152,6 +152,32 @@ TEST(CpuKernel, ShortLastAxisRunsThrough) {
     }
 }
 
+/// One row with many: packed or not, few or many rows, as short as vectors or longer.
+TEST(CpuKernel, ShortRowsKnownAtRunTime) {
+  for (DType t : {DType::F32, DType::F64, DType::I8, DType::F16, DType::Bool}) {
+    Prim p = t == DType::Bool ? Prim::Xor : Prim::Add;
+    SpecBuilder b;
+    b.spec.extents = {kRun, kRun, kRun};
+    b.spec.outer = 3;
+    int x = b.operand(t, false, {kRunStride, kRunStride, 1});
+    int row = b.operand(t, false, {kRunStride, 0, 1});
+    int backward = b.operand(t, false, {0, 0, kRunStride}), scalar = b.operand(t, false, {1, 0, 0});
+    int out = b.operand(t, true, {kRunStride, kRunStride, 1}, x);
+    std::uint32_t sum = b.op(p, b.op(p, b.load(x), b.load(row)), b.load(backward));
+    b.store(out, b.op(p, sum, b.load(scalar)));
+    b.phase(false);
+    for (std::int64_t c = 1; c <= 34; ++c)
+      for (std::int64_t n : {0, 1, 127, 128, 203})
+        for (std::int64_t gap : {0, 1}) {
+          std::int64_t w = c + gap;
+          Launch launch(b.spec, {2, n, c},
+                        {{n * w + 1, w, 1}, {c, 0, 1}, {0, 0, -2}, {1, 0, 0}, {n * w + 1, w, 1}});
+          expect_same(launch, 4, 512, 8);
+          if (HasFatalFailure()) return;
+        }
+  }
+}
+
 TEST(CpuKernel, TenAxes) {
   SpecBuilder b;
   b.spec.extents = KernelSpec::AxisValues(10, kRun);

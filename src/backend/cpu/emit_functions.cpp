@@ -48,19 +48,39 @@ V MathEmitter::exp2(V x) {
   return scale(b.CreateFAdd(expm1_poly(r), number(x, 1)), n);
 }
 
+/// For x within the clamps of expm1.
+V MathEmitter::expm1_within(V x) {
+  V n = unary(Intrinsic::roundeven, b.CreateFMul(x, number(x, kLog2E)));
+  V q = expm1_poly(reduce_exp(x, n));
+  // 2^n q + (2^n - 1), halved so that 2^n does not overflow before the result does.
+  V half;
+  if (host_.avx512) {
+    half = scale(number(x, 0.5), n);
+  } else {
+    V i = near_integer(n);
+    half = power_of_two(b.CreateSub(i, integer(i, 1)));
+  }
+  V r = fma(half, q, b.CreateFSub(half, number(x, 0.5)));
+  return b.CreateFAdd(r, r);
+}
+
 V MathEmitter::expm1(V x) {
   V zero = b.CreateFCmpOEQ(x, number(x, 0));
   V t = clamp_below(clamp_above(x, pick(x, 89, 710)), pick(x, -30, -50));
-  V n = unary(Intrinsic::roundeven, b.CreateFMul(t, number(x, kLog2E)));
-  V q = expm1_poly(reduce_exp(t, n));
-  // 2^n q + (2^n - 1), halved so that 2^n does not overflow before the result does.
-  V i = near_integer(n);
-  V half = power_of_two(b.CreateSub(i, integer(i, 1)));
-  V r = fma(half, q, b.CreateFSub(half, number(x, 0.5)));
-  return b.CreateSelect(zero, x, b.CreateFAdd(r, r));  // keeps -0
+  return b.CreateSelect(zero, x, expm1_within(t));  // keeps -0
+}
+
+/// The same values by the instructions of AVX-512, which know subnormal numbers.
+MathEmitter::Split MathEmitter::split_avx512(V x) {
+  constexpr int kFrom1To2 = 0;
+  V m = avx512("getmant", x, {x, b.getInt32(kFrom1To2), x}), e = avx512("getexp", x, {x, x});
+  V large = b.CreateFCmpOGE(m, pick(x, 0x1.6a09e6p0, 0x1.6a09e667f3bcdp0));
+  return {b.CreateSelect(large, b.CreateFAdd(e, number(x, 1)), e),
+          b.CreateSelect(large, b.CreateFMul(m, number(x, 0.5)), m)};
 }
 
 MathEmitter::Split MathEmitter::split(V x) {
+  if (has_avx512(x)) return split_avx512(x);
   V tiny = b.CreateFCmpOLT(x, pick(x, 1.1754943508222875e-38, 2.2250738585072014e-308));
   V scaled = b.CreateFMul(x, pick(x, 16777216.0, 18014398509481984.0));
   V i = bits(b.CreateSelect(tiny, scaled, x));
@@ -109,8 +129,16 @@ V MathEmitter::log_reduced(V f, V e) {
 }
 
 V MathEmitter::log_special(V x, V r) {
+  if (has_avx512(x)) {
+    // By class of x, 4 bits each, the lowest first: both kinds of NaN give x, 0 gives -inf, 1 gives
+    // r, -inf gives NaN, inf gives inf, negative numbers give NaN, positive ones r.
+    constexpr std::int64_t kResults = 0x03530411;
+    V table = integer(bits(x), kResults);
+    return avx512("fixupimm", x, {r, x, table, b.getInt32(0)});
+  }
+  // The sign of NaN is that of the instruction above.
   r = b.CreateSelect(b.CreateFCmpOLT(x, number(x, kInf)), r, x);
-  r = b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), number(x, kNan), r);
+  r = b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), number(x, -kNan), r);
   return b.CreateSelect(b.CreateFCmpOEQ(x, number(x, 0)), number(x, -kInf), r);
 }
 
@@ -161,7 +189,7 @@ V MathEmitter::log1p(V x) {
 
 V MathEmitter::tanh(V x) {
   V ax = clamp_above(unary(Intrinsic::fabs, x), pick(x, 10, 22));
-  V t = expm1(b.CreateFAdd(ax, ax));
+  V t = expm1_within(b.CreateFAdd(ax, ax));
   return copysign(b.CreateFDiv(t, b.CreateFAdd(t, number(x, 2))), x);
 }
 

@@ -2,6 +2,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <numeric>
+#include <optional>
 
 #include "backend/cpu/emit.h"
 #include "backend/cpu/kernel_emitter.h"
@@ -13,6 +14,7 @@ using Mode = VectorPlan::Mode;
 
 // Below this a result may still be in the last cache when it is needed.
 constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kPrefetchBytes = 2048, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
   explicit Scope(KernelEmitter& emitter)
@@ -43,9 +45,10 @@ struct KernelEmitter::Scope {
   bool in;
 };
 
-KernelEmitter::KernelEmitter(const KernelSpec& spec, const HostCpu& host, Function* function)
+KernelEmitter::KernelEmitter(const KernelSpec& spec, const VectorPlan& vectors, const HostCpu& host,
+                             Function* function)
     : s(spec),
-      plan(plan_vectors(spec, host)),
+      plan(vectors),
       f(function),
       b(function->getContext()),
       math(b, host, spec.strict),
@@ -147,11 +150,46 @@ void KernelEmitter::enter(std::size_t axis, V index) {
 /// both axes move by position, the others by row; their lanes add the rest.
 void KernelEmitter::enter_flat(V position) {
   flat_start_ = position;
-  flat_row_ = b.CreateUDiv(position, i64(plan.period));
+  if (!runtime_period()) flat_row_ = b.CreateUDiv(position, period_);
   for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    if (runtime_period() && !contiguous(o)) continue;
     V by = contiguous(o) ? position : b.CreateMul(flat_row_, stride_[o][plan.axis - 1]);
     pointer_[o] = b.CreateGEP(memory_type(s.operands[o].dtype), pointer_[o], by);
   }
+}
+
+/// Copies the rows that do not change between rows of the result, over and over: vector k of a
+/// result that begins with a row needs vector k % period of the copy.
+void KernelEmitter::repeat_rows() {
+  next_repeated_ = math.local(b.getInt64Ty());
+  b.CreateStore(i64(0), next_repeated_);
+  V vectors = b.CreateAdd(period_, i64(plan.unroll - 1));
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    if (contiguous(o) || uniform(o)) continue;
+    Type* scalar = memory_type(s.operands[o].dtype);
+    auto* type = FixedVectorType::get(scalar, lanes);
+    AllocaInst* rows = math.local(ArrayType::get(type, kMaxRuntimePeriod + plan.unroll - 1));
+    repeated_[o] = rows;
+    AllocaInst* column = math.local(b.getInt64Ty());
+    b.CreateStore(i64(0), column);
+    loop({i64(0), b.CreateMul(vectors, i64(lanes))}, i64(1), [&](V i) {
+      V j = b.CreateLoad(b.getInt64Ty(), column);
+      V from = b.CreateGEP(scalar, pointer_[o], b.CreateMul(j, stride_[o][plan.axis]));
+      Align align(size_of(s.operands[o].dtype));
+      b.CreateAlignedStore(b.CreateAlignedLoad(scalar, from, align), b.CreateGEP(scalar, rows, i),
+                           align);
+      j = b.CreateAdd(j, i64(1));
+      b.CreateStore(b.CreateSelect(b.CreateICmpEQ(j, period_), i64(0), j), column);
+    });
+  }
+}
+
+/// After `copies` vectors of the result.
+void KernelEmitter::next_vectors(unsigned copies) {
+  V step = b.CreateURem(i64(copies), period_);
+  V next = b.CreateAdd(b.CreateLoad(b.getInt64Ty(), next_repeated_), step);
+  V wrapped = b.CreateSub(next, period_);
+  b.CreateStore(b.CreateSelect(b.CreateICmpSLT(next, period_), next, wrapped), next_repeated_);
 }
 
 void KernelEmitter::nest(const std::vector<std::size_t>& axes, std::size_t at,
@@ -171,12 +209,15 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
   bool flat = plan.mode == Mode::Flat;
   Range range = range_of(flat ? plan.axis - 1 : plan.axis);
   if (flat) {
-    range.begin = b.CreateMul(range.begin, i64(plan.period));
-    range.end = b.CreateMul(range.end, i64(plan.period));
+    period_ = plan.period ? i64(plan.period) : extent_[plan.axis];
+    range.begin = b.CreateMul(range.begin, period_);
+    range.end = b.CreateMul(range.end, period_);
   }
+  bool whole_periods = flat && plan.period && plan.unroll * lanes % plan.period == 0;
   when(b.CreateICmpSLT(range.begin, range.end), [&] {
     Scope scope(*this);
     for (const KernelSpec::Phase& p : hoisted) hoist(p);
+    if (runtime_period()) repeat_rows();
     std::vector<bool> ready = ready_;
     V middle = range.begin;
     if (!plan.masked_only) {
@@ -186,7 +227,7 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
       middle = b.CreateAdd(range.begin, whole);
       when(b.CreateICmpSLT(range.begin, middle), [&] {
         Scope inside(*this);
-        if (flat && plan.unroll * lanes % plan.period == 0)
+        if (whole_periods)
           for (const KernelSpec::Phase& p : hoisted) hoist_periodic(p);
         auto run = [&] {
           loop({range.begin, middle}, step,
@@ -236,6 +277,22 @@ Value* KernelEmitter::worth_streaming(V begin) {
   return b.CreateAnd(worth, b.CreateICmpEQ(misaligned, i64(0)));
 }
 
+/// Asks for what is read a little later: the CPU's own guesses end with each page. With two arrays
+/// or more to read it gains nothing.
+void KernelEmitter::prefetch() {
+  std::vector<std::size_t> reads;
+  for (std::size_t o = 0; o < s.operands.size(); ++o)
+    if (!s.operands[o].write && !uniform(o) && contiguous(o)) reads.push_back(o);
+  if (reads.size() != 1) return;
+  std::int64_t bytes = copies_ * lanes * size_of(s.operands[reads[0]].dtype);
+  for (std::int64_t at = 0; at < bytes; at += kLineBytes) {
+    V ahead = b.CreateConstGEP1_64(b.getInt8Ty(), pointer_[reads[0]], kPrefetchBytes + at);
+    constexpr int kRead = 0, kAllCaches = 3, kData = 1;
+    b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()},
+                      {ahead, b.getInt32(kRead), b.getInt32(kAllCaches), b.getInt32(kData)});
+  }
+}
+
 /// One iteration of a vector loop. `remaining`, if given, is how many points are left.
 void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
                                const std::function<void()>& body) {
@@ -249,6 +306,12 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
     V wide = b.CreateVectorSplat(lanes, b.CreateTrunc(limit, b.getInt32Ty()));
     for (unsigned k = 0; k < copies; ++k) mask_[k] = b.CreateICmpSLT(vector_position(k, 32), wide);
   }
+  if (runtime_period()) {
+    enter_flat(start);
+    if (streaming_) prefetch();
+    body();
+    return next_vectors(copies);
+  }
   if (plan.mode == Mode::Flat) {
     enter_flat(start);
     // Whole periods begin in column 0.
@@ -258,6 +321,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   } else {
     enter(plan.axis, start);
   }
+  if (streaming_) prefetch();
   body();
 }
 
@@ -339,20 +403,71 @@ Value* KernelEmitter::flat_position(std::size_t from, std::size_t to) {
   return k;
 }
 
-void emit_kernel(const KernelSpec& spec, const HostCpu& host, const std::string& symbol,
-                 Module& module) {
+namespace {
+
+Function* add_function(const HostCpu& host, const std::string& name, Module& module) {
   LLVMContext& c = module.getContext();
   Type* pointer = PointerType::getUnqual(c);
   Type* integer = Type::getInt64Ty(c);
   auto* type = FunctionType::get(Type::getVoidTy(c), {pointer, pointer, integer, integer}, false);
-  auto* f = Function::Create(type, Function::ExternalLinkage, symbol, module);
+  auto* f = Function::Create(type, Function::ExternalLinkage, name, module);
   f->addFnAttr(Attribute::NoUnwind);
   f->addFnAttr("target-cpu", host.name);
   f->addFnAttr("target-features", host.features);
   std::string bits = std::to_string(host.vector_bits);
   f->addFnAttr("prefer-vector-width", bits);
   f->addFnAttr("min-legal-vector-width", bits);
-  KernelEmitter(spec, host, f).emit();
+  return f;
+}
+
+/// Rows are short and packed, and there are enough of them to be worth the preparation.
+Value* has_short_rows(IRBuilder<>& b, const KernelSpec& s, Function* f, unsigned lanes) {
+  constexpr std::int64_t kFewRows = 128;
+  std::size_t last = s.rank() - 1;
+  auto read = [&](std::size_t at) {
+    return b.CreateLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt64Ty(), f->getArg(1), at));
+  };
+  auto i64 = [&](std::int64_t v) { return b.getInt64(v); };
+  Value* period = read(last);
+  Value* rows = last == 1 ? b.CreateSub(f->getArg(3), f->getArg(2)) : read(last - 1);
+  Value* yes = b.CreateICmpULE(b.CreateSub(period, i64(1)), i64(kMaxRuntimePeriod - 1));
+  yes = b.CreateAnd(yes, b.CreateICmpNE(period, i64(lanes)));
+  yes = b.CreateAnd(yes, b.CreateICmpSGE(rows, i64(kFewRows)));
+  for (std::size_t o = 0; o < s.operands.size(); ++o)
+    if (std::int64_t stride = s.operands[o].strides[last - 1]; stride != 0) {
+      bool known = stride != KernelSpec::Operand::kRuntimeStride;
+      Value* v =
+          known ? i64(stride) : static_cast<Value*>(read(s.rank() + o * s.rank() + last - 1));
+      yes = b.CreateAnd(yes, b.CreateICmpEQ(v, period));
+    }
+  return yes;
+}
+
+}  // namespace
+
+void emit_kernel(const KernelSpec& spec, const HostCpu& host, const std::string& symbol,
+                 Module& module) {
+  Function* f = add_function(host, symbol, module);
+  VectorPlan plan = plan_vectors(spec, host);
+  std::optional<VectorPlan> short_rows = plan_short_rows(spec, host);
+  if (!short_rows) return KernelEmitter(spec, plan, host, f).emit();
+
+  // Two forms; which one holds is known when it runs.
+  Function* any = add_function(host, symbol + "_any", module);
+  Function* rows = add_function(host, symbol + "_short_rows", module);
+  for (Function* form : {any, rows}) form->setLinkage(Function::InternalLinkage);
+  KernelEmitter(spec, plan, host, any).emit();
+  KernelEmitter(spec, *short_rows, host, rows).emit();
+  LLVMContext& c = module.getContext();
+  IRBuilder<> b(BasicBlock::Create(c, "entry", f));
+  auto* if_short = BasicBlock::Create(c, "short_rows", f);
+  auto* if_any = BasicBlock::Create(c, "any", f);
+  b.CreateCondBr(has_short_rows(b, spec, f, short_rows->lanes), if_short, if_any);
+  for (auto [block, form] : {std::pair(if_short, rows), std::pair(if_any, any)}) {
+    b.SetInsertPoint(block);
+    b.CreateCall(form, {f->getArg(0), f->getArg(1), f->getArg(2), f->getArg(3)})->setTailCall();
+    b.CreateRetVoid();
+  }
 }
 
 }  // namespace snug

@@ -85,6 +85,22 @@ V MathEmitter::power_of_two(V n) {
   return b.CreateBitCast(shifted, float_type(n->getType(), !f32));
 }
 
+bool MathEmitter::has_avx512(V x) const {
+  if (!host_.avx512 || !x->getType()->isVectorTy()) return false;
+  unsigned width = x->getType()->getPrimitiveSizeInBits().getFixedValue();
+  return width == 128 || width == 256 || width == 512;
+}
+
+V MathEmitter::avx512(const char* name, V like, std::vector<V> args) {
+  unsigned width = like->getType()->getPrimitiveSizeInBits().getFixedValue();
+  std::string full = "llvm.x86.avx512.mask." + std::string(name) + (single(like) ? ".ps." : ".pd.");
+  full += std::to_string(width);
+  unsigned lanes = lanes_of(like->getType());
+  args.push_back(ConstantInt::getSigned(b.getIntNTy(lanes == 16 ? 16 : 8), -1));
+  if (width == 512) args.push_back(b.getInt32(4));  // the current rounding direction
+  return b.CreateIntrinsic(Function::lookupIntrinsicID(full), {}, args);
+}
+
 V MathEmitter::scale(V y, V n) {
   if (!host_.avx512) {
     V i = near_integer(n);
@@ -108,17 +124,7 @@ V MathEmitter::scale(V y, V n) {
     V h = scale(b.CreateShuffleVector(y, high), b.CreateShuffleVector(n, high));
     return b.CreateShuffleVector(l, h, both);
   }
-  unsigned width = lanes * (single(y) ? 32 : 64);
-  Intrinsic::ID id = single(y) ? (width == 512   ? Intrinsic::x86_avx512_mask_scalef_ps_512
-                                  : width == 256 ? Intrinsic::x86_avx512_mask_scalef_ps_256
-                                                 : Intrinsic::x86_avx512_mask_scalef_ps_128)
-                               : (width == 512   ? Intrinsic::x86_avx512_mask_scalef_pd_512
-                                  : width == 256 ? Intrinsic::x86_avx512_mask_scalef_pd_256
-                                                 : Intrinsic::x86_avx512_mask_scalef_pd_128);
-  V mask = ConstantInt::getSigned(b.getIntNTy(lanes == 16 ? 16 : 8), -1);
-  std::vector<V> args{y, n, Constant::getNullValue(y->getType()), mask};
-  if (width == 512) args.push_back(b.getInt32(4));  // the current rounding direction
-  return b.CreateIntrinsic(id, {}, args);
+  return avx512("scalef", y, {y, n, Constant::getNullValue(y->getType())});
 }
 
 V MathEmitter::call(Prim p, V x, V y) {

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "backend/cpu/host_cpu.h"
 #include "expr/scalar.h"
@@ -50,6 +51,10 @@ class MathEmitter {
   V clamp_below(V x, V limit);
   V power_of_two(V n_as_int);  // 2^n for normal results
   V scale(V y, V n);           // y * 2^n for any n, rounded once where the CPU can
+  /// Vectors for which there is an instruction of AVX-512.
+  bool has_avx512(V x) const;
+  /// The instruction of this name for vectors like `like`, on all lanes, rounding as usual.
+  V avx512(const char* name, V like, std::vector<V> args);
   V bits(V x);
   V from_bits(V i, V like);
 
@@ -57,7 +62,9 @@ class MathEmitter {
   V reduce_exp(V x, V n);
   V exp(V x);
   V exp2(V x);
+  V expm1_within(V x);
   V expm1(V x);
+  Split split_avx512(V x);
   Split split(V x);
   V log_reduced(V f, V e);  // e * ln 2 + log(1 + f)
   V log_special(V x, V result);

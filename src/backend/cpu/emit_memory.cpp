@@ -33,6 +33,7 @@ bool KernelEmitter::uniform(std::size_t o) const {
 bool KernelEmitter::contiguous(std::size_t o) const {
   const auto& strides = s.operands[o].strides;
   if (strides[plan.axis] != 1) return false;
+  if (runtime_period()) return strides[plan.axis - 1] != 0;
   return plan.mode != Mode::Flat || strides[plan.axis - 1] == plan.period;
 }
 
@@ -83,6 +84,10 @@ Value* KernelEmitter::load(std::size_t o, unsigned copy) {
   if (auto tile = tile_in_.find({o, copy}); tile != tile_in_.end())
     return to_register(
         t, b.CreateLoad(type, tile_slot(tile->second, type, flat_position(s.outer, s.rank()))));
+  if (auto rows = repeated_.find(o); rows != repeated_.end()) {
+    V at = b.CreateAdd(b.CreateLoad(b.getInt64Ty(), next_repeated_), i64(copy));
+    return to_register(t, b.CreateLoad(type, b.CreateGEP(type, rows->second, at)));
+  }
   Constant* zero = Constant::getNullValue(type);
   if (!contiguous(o)) {
     V at = b.CreateGEP(scalar, pointer_[o], lane_offsets(o, copy));

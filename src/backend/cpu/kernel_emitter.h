@@ -19,7 +19,8 @@ namespace snug {
 /// k * lanes further on.
 class KernelEmitter {
  public:
-  KernelEmitter(const KernelSpec& spec, const HostCpu& host, llvm::Function* function);
+  KernelEmitter(const KernelSpec& spec, const VectorPlan& plan, const HostCpu& host,
+                llvm::Function* function);
   void emit();
 
  private:
@@ -42,6 +43,8 @@ class KernelEmitter {
   void when(V condition, const std::function<void()>& body);
   void enter(std::size_t axis, V index);
   void enter_flat(V position);
+  void repeat_rows();
+  void next_vectors(unsigned copies);
   void nest(const std::vector<std::size_t>& axes, std::size_t at, const std::function<void()>& f);
   void vector_loop(unsigned tail_copies, const std::vector<KernelSpec::Phase>& hoisted,
                    const std::function<void()>& body);
@@ -51,6 +54,7 @@ class KernelEmitter {
   void unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase);
   bool streams(std::size_t operand) const;
   V worth_streaming(V begin);
+  void prefetch();
   void hoist(const KernelSpec::Phase& phase);
   void hoist_periodic(const KernelSpec::Phase& phase);
   V flat_position(std::size_t from, std::size_t to);
@@ -69,6 +73,7 @@ class KernelEmitter {
   V lane_offsets(std::size_t operand, unsigned copy);  // of a gather, relative to the pointer
   bool contiguous(std::size_t operand) const;
   bool uniform(std::size_t operand) const;
+  bool runtime_period() const { return plan.mode == VectorPlan::Mode::Flat && plan.period == 0; }
   V to_register(DType t, V memory);
   V to_memory(DType t, V value);
   V round_to(DType t, V value);  // float32 rounded to a 16-bit format, still float32
@@ -125,6 +130,10 @@ class KernelEmitter {
   /// Operands sorted into lanes; empty outside the phases that use them.
   std::map<std::pair<std::size_t, unsigned>, llvm::AllocaInst*> tile_in_, tile_out_;
   std::map<std::pair<llvm::Type*, bool>, llvm::Function*> tile_functions_;
+  /// Flat mode, extent known at run time: rows repeated to whole vectors, and which vector is next.
+  std::map<std::size_t, llvm::AllocaInst*> repeated_;
+  llvm::AllocaInst* next_repeated_ = nullptr;
+  V period_ = nullptr;
   V flat_row_ = nullptr, flat_column_ = nullptr, flat_start_ = nullptr;  // Flat mode
   std::vector<std::vector<V>> values_;  // per instruction and copy; one entry if not varying
   std::vector<bool> ready_;             // already emitted before the loop

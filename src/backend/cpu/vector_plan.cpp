@@ -10,7 +10,7 @@ namespace {
 using Mode = VectorPlan::Mode;
 constexpr std::int64_t kMaxUnrolledPoints = 64;
 constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120;
-constexpr int kMaxStreamingWeight = 16;
+constexpr int kMaxStreamingWeight = 16, kMaxShortRowsWeight = 30;
 constexpr std::int64_t kMaxTilePoints = 16;
 
 /// Instructions of the machine, roughly.
@@ -112,19 +112,24 @@ std::vector<bool> find_varying(const KernelSpec& s, const VectorPlan& plan) {
 
 unsigned choose_unroll(int weight) { return weight <= 12 ? 4 : weight <= 40 ? 2 : 1; }
 
+unsigned choose_lanes(const KernelSpec& s, const HostCpu& host) {
+  bool narrow = true;
+  for (const Instr& in : s.body) narrow = narrow && size_of(in.dtype) <= 4;
+  return host.vector_bits / (narrow ? 32 : 64);
+}
+
 }  // namespace
 
 VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
   VectorPlan plan;
-  bool has_inner = false, narrow = true;
+  bool has_inner = false;
   int total = 0, inner_weight = 0;
   for (const KernelSpec::Phase& p : s.phases) {
     has_inner = has_inner || p.inner;
     total += phase_weight(s, p);
     if (p.inner) inner_weight += phase_weight(s, p);
   }
-  for (const Instr& in : s.body) narrow = narrow && size_of(in.dtype) <= 4;
-  unsigned lanes = host.vector_bits / (narrow ? 32 : 64);
+  unsigned lanes = choose_lanes(s, host);
 
   // Blocks are axis 0 and few; lanes never run along them.
   std::size_t first = s.block ? 1 : 0;
@@ -170,6 +175,33 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.axis = inner;
     plan.unroll = inner_weight <= 16 ? 4 : inner_weight <= 60 ? 2 : 1;
   }
+  plan.varying = find_varying(s, plan);
+  return plan;
+}
+
+std::optional<VectorPlan> plan_short_rows(const KernelSpec& s, const HostCpu& host) {
+  if (s.rank() < 2 || s.outer != s.rank() || s.block) return std::nullopt;
+  std::size_t last = s.rank() - 1;
+  if (s.extents[last] != KernelSpec::kRuntime) return std::nullopt;
+  bool repeated = false;
+  for (const KernelSpec::Operand& o : s.operands) {
+    bool row = o.strides[last - 1] == 0;
+    if (row ? o.write : o.strides[last] != 1) return std::nullopt;
+    repeated |= row && o.strides[last] != 0;
+  }
+  int total = 0;
+  for (const Instr& in : s.body) {
+    if (in.prim == Prim::Index || in.prim == Prim::FlatIndex) return std::nullopt;
+    total += weight(in);
+  }
+  // Heavy kernels lose little by vectors that are partly empty, and are not worth more code.
+  if (total > kMaxShortRowsWeight || !repeated) return std::nullopt;
+  VectorPlan plan;
+  plan.mode = Mode::Flat;
+  plan.lanes = choose_lanes(s, host);
+  plan.axis = last;
+  plan.unroll = choose_unroll(total);
+  plan.streaming = total <= kMaxStreamingWeight;
   plan.varying = find_varying(s, plan);
   return plan;
 }

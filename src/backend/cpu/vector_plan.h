@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "backend/cpu/host_cpu.h"
@@ -13,7 +14,7 @@ struct VectorPlan {
     Scalar,  // no axis to vectorise
     Outer,   // lanes are points of an outer axis; each has its own reductions
     Inner,   // lanes are points of an inner axis; reductions fold the lanes at the end
-    Flat,    // lanes run over the last two outer axes as one; the last has a small constant extent
+    Flat,    // lanes run over the last two outer axes as one; the last has a small extent
   };
   Mode mode = Mode::Scalar;
   unsigned lanes = 1;
@@ -27,7 +28,7 @@ struct VectorPlan {
   std::vector<bool> tiled;
   /// Large results that nobody reads at once go around the caches, as memcpy does it.
   bool streaming = false;
-  std::int64_t period = 0;  // Flat: extent of the last axis
+  std::int64_t period = 0;  // Flat: extent of the last axis; 0: known at run time only
   /// Per instruction: differs between lanes.
   std::vector<bool> varying;
 
@@ -37,5 +38,11 @@ struct VectorPlan {
 };
 
 VectorPlan plan_vectors(const KernelSpec& spec, const HostCpu& host);
+
+/// Flat mode for a last axis whose extent is known at run time only, if the kernel allows it: its
+/// operands are packed rows, one row repeated, or one element. It holds for extents up to
+/// kMaxRuntimePeriod, if the rows are in fact packed.
+inline constexpr std::int64_t kMaxRuntimePeriod = 31;
+std::optional<VectorPlan> plan_short_rows(const KernelSpec& spec, const HostCpu& host);
 
 }  // namespace snug
