@@ -30,6 +30,7 @@ class Stopwatch {
 std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
+  // Before the copies: it changes what library calls read.
   Graph absorbed = absorb_bias(placed, cpu_library());
   verify(absorbed, "absorb_bias");
   Graph copied = insert_copies(absorbed, cpu_library());
@@ -69,6 +70,7 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
                                CompileTrace& trace) {
   Stopwatch watch;
   Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
+  // After rewriting: sizes are lifted, and composite ops have become those with a rule for slices.
   if (options.micro_batches > 1)
     rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);
   trace.rewrite_seconds = watch.lap();

@@ -31,9 +31,7 @@ const Family kFamilies[] = {
     {"expand", expand, expand_rules, false, 1e-9},
 };
 
-std::string golden_path(const std::string& name) {
-  return SNUG_TESTS "/golden/" + name + ".txt";
-}
+std::string golden_path(const std::string& name) { return SNUG_TESTS "/golden/" + name + ".txt"; }
 
 struct Case {
   std::string title, in, out;
