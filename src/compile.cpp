@@ -111,7 +111,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   auto fitted = fit(l.program, tasks.sizes, room, smallest);
   if (!fitted)
     throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
-                "let the batch run in slices (micro_batches=), use a smaller one, or give a larger memory=");
+                "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
+                "memory=");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);

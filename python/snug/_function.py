@@ -186,7 +186,8 @@ def function(
                 None (an empty list)
     updates     (shared variable, new value) pairs or a dict; all read the values before the call
     givens      (expression, replacement) pairs or a dict
-    mode        "fast", "check" (every step compared with the reference; a loop is one step) or "reference"
+    mode        "fast", "check" (every step compared with the reference; a loop is one step) or
+                "reference"
     shapes      hints: {x: (64, 784)}; None for an unknown size
     memory      the budget: bytes or text like "4GiB"
     micro_batches, threads, contexts, strict_math, disabled_passes

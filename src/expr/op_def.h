@@ -181,7 +181,7 @@ struct BatchRule {
   int axis = kWhole;     // of the result's rows
   std::vector<int> cut;  // per data input: the axis it is cut on, or kWhole
   int local = -1;        // this input holds row numbers and counts from the first row of the slice
-  int rows_at = -1;  // the element of the shape input that is the number of rows
+  int rows_at = -1;      // the element of the shape input that is the number of rows
   int counter = -1;      // this input is the number of the result's first element
   bool row_numbers = false;  // row r of the result holds r
 };
