@@ -93,14 +93,6 @@ std::optional<Value> sum_of_exp(const Builder& b, Value v) {
   return x;
 }
 
-std::optional<Value> log_sum_exp(Builder& b, Value root) {
-  Value s = operand(b, root, 0);
-  std::optional<Value> x = sum_of_exp(b, s);
-  if (!x) return std::nullopt;
-  Shifted t = shifted_exp(b, *x, Node(b.node(s)));
-  return call(b, "add", {call(b, "log", {t.sum}), t.shift});
-}
-
 /// Leaves the views above `v`; gives them, outermost first.
 std::vector<Value> strip_views(const Builder& b, Value& v) {
   std::vector<Value> views;
@@ -120,6 +112,15 @@ Value view_as(Builder& b, const std::vector<Value>& views, Value v) {
     v = b.add(*view.op, std::move(inputs), view.attrs);
   }
   return v;
+}
+
+std::optional<Value> log_sum_exp(Builder& b, Value root) {
+  Value s = operand(b, root, 0);
+  const std::vector<Value> views = strip_views(b, s);  // axes that were kept
+  std::optional<Value> x = sum_of_exp(b, s);
+  if (!x) return std::nullopt;
+  Shifted t = shifted_exp(b, *x, Node(b.node(s)));
+  return view_as(b, views, call(b, "add", {call(b, "log", {t.sum}), t.shift}));
 }
 
 /// The shifted form if `e` is exp(x) and `s` sum(exp(x)).

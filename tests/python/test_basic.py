@@ -823,6 +823,17 @@ def test_gradient_of_a_softmax_written_out():
     np.testing.assert_allclose(f(np.array([[3, 1000, 200]], "float32")), [[-1, 1, 0]], atol=1e-6)
 
 
+@pytest.mark.parametrize("keepdims", [True, False])
+def test_logsumexp_does_not_overflow(keepdims):
+    x = T.fmatrix("x")
+    total = T.log(T.exp(x).sum(axis=1, keepdims=keepdims))
+    value, gradient = snug.function([x], [total, T.grad(total.sum(), x)])(
+        np.array([[1000, 200, 3], [-500, -500, -500]], "float32")
+    )
+    np.testing.assert_allclose(value.ravel(), [1000, -500 + np.log(3)], rtol=1e-6)
+    np.testing.assert_allclose(gradient, [[1, 0, 0], [1 / 3, 1 / 3, 1 / 3]], atol=1e-6)
+
+
 def test_gradient_by_a_value_inside_a_stable_form():
     z = T.dvector("z")
     p = sigmoid(z)
