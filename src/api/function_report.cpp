@@ -34,22 +34,13 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<
                                                     std::string& assumed) const {
   const Graph& g = l.program.graph;
   // The symbols that the plan or a requirement depends on.
-  std::vector<SizeId> stack(l.key);
+  std::vector<SizeId> asked(l.key);
   for (std::uint32_t r : l.early_requirements) {
-    stack.push_back(g.requirements()[r].a);
-    stack.push_back(g.requirements()[r].b);
+    asked.push_back(g.requirements()[r].a);
+    asked.push_back(g.requirements()[r].b);
   }
   std::vector<bool> needed(g.sizes().nodes().size(), false);
-  while (!stack.empty()) {
-    SizeId id = stack.back();
-    stack.pop_back();
-    const SizeNode& n = g.sizes().node(id);
-    if (needed[id] || n.op == SizeOp::Const) continue;
-    needed[id] = true;
-    if (n.op == SizeOp::Symbol) continue;
-    stack.insert(stack.end(), {n.a, n.b});
-    if (n.op == SizeOp::Select) stack.push_back(n.c);
-  }
+  g.sizes().walk(std::move(asked), [&](SizeId id) { return needed[id] = true; });
   std::vector<std::int64_t> symbols(g.sizes().symbols().size(), 0);
   for (SizeId id = 0; id < needed.size(); ++id) {
     const SizeNode& n = g.sizes().node(id);
@@ -171,8 +162,7 @@ std::string FunctionImpl::explain() {
   if (const MicroBatchTrace& m = trace_.micro_batches; m.inside)
     text += fmt::format(
         "\n== micro-batches ==\nthe {} rows of the batch run in at most {} slices: {} ops inside "
-        "the loop, "
-        "{} values joined over the slices\n",
+        "the loop, {} values joined over the slices\n",
         m.batch, compile_.micro_batches, m.inside, m.accumulated);
   text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds,
                       print(trace_.placed));
@@ -183,14 +173,11 @@ std::string FunctionImpl::explain() {
   text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
                       1e3 * trace_.code_seconds, kernels_compiled_, kernels_from_cache_);
   if (lowered_) text += describe_kernels(*lowered_);
-  for (const auto& e : executables_) {
-    text += fmt::format("\n== schedule and plan: arena {} ==\n{}",
-                        describe_bytes(e->planned->plan.bytes),
-                        print(lowered_->program, e->planned->schedule));
-    break;
-  }
-  if (executables_.empty()) text += "\nno plan yet: sizes become known at the first call\n";
-  return text;
+  if (executables_.empty()) return text + "\nno plan yet: sizes become known at the first call\n";
+  const Planned& planned = *executables_.front()->planned;
+  return text + fmt::format("\n== schedule and plan: arena {} ==\n{}",
+                            describe_bytes(planned.plan.bytes),
+                            print(lowered_->program, planned.schedule));
 }
 
 std::int64_t FunctionImpl::counter(std::string_view which) const {

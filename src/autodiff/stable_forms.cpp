@@ -1,7 +1,6 @@
 #include "autodiff/stable_forms.h"
 
-#include <unordered_map>
-
+#include "expr/rebuild.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
 
@@ -70,34 +69,7 @@ Expr stable_form(const Expr& e) {
 }  // namespace
 
 Expr stable_forms(const Expr& root, const std::vector<Expr>& kept) {
-  std::unordered_map<Variable*, Expr> changed;
-  std::unordered_map<Apply*, std::vector<Expr>> rebuilt;
-  std::unordered_set<Variable*> fixed;
-  for (const Expr& k : kept) fixed.insert(k.get());
-  for (const Expr& e : topological(std::vector<Expr>{root}, kept)) {
-    if (!e->owner || fixed.count(e.get())) continue;
-    Apply* a = e->owner.get();
-    std::vector<Expr> inputs;
-    bool any = false;
-    for (const Expr& x : a->inputs) {
-      auto it = changed.find(x.get());
-      any |= it != changed.end();
-      inputs.push_back(it != changed.end() ? it->second : x);
-    }
-    OriginOverride origin(a->origin);
-    Expr now = e;
-    if (any) {
-      auto it = rebuilt.find(a);
-      if (it == rebuilt.end())
-        it = rebuilt.emplace(a, apply_all(*a->op, std::move(inputs), a->attrs)).first;
-      now = it->second[e->index];
-    }
-    Expr better = stable_form(now);
-    if (better && better.type() == e.type()) now = better;
-    if (!same(now, e)) changed[e.get()] = now;
-  }
-  auto it = changed.find(root.get());
-  return it != changed.end() ? it->second : root;
+  return rebuild({root}, kept, {}, stable_form)[0];
 }
 
 }  // namespace snug

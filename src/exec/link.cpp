@@ -29,24 +29,16 @@ bool varies(const SizeBounds& bounds, const Type& type, const Layout& layout) {
 /// Whether every run-time symbol that a requirement depends on is known.
 bool all_decided(const SizeTable& table, const Infer::Requirement& r,
                  const std::set<SizeId>& decided) {
-  std::vector<SizeId> stack{r.a, r.b};
-  while (!stack.empty()) {
-    SizeId id = stack.back();
-    stack.pop_back();
-    if (!table.is_runtime(id)) continue;
-    const SizeNode& n = table.node(id);
-    if (n.op == SizeOp::Symbol) {
-      if (!decided.count(id)) return false;
-      continue;
-    }
-    stack.push_back(n.a);
-    stack.push_back(n.b);
-    if (n.op == SizeOp::Select) stack.push_back(n.c);
-  }
-  return true;
+  bool all = true;
+  table.walk({r.a, r.b}, [&](SizeId id) {
+    if (table.node(id).op == SizeOp::Symbol && table.is_runtime(id)) all &= decided.count(id) != 0;
+    return table.is_runtime(id);
+  });
+  return all;
 }
 
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
+
 CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
   std::span<const std::int64_t> sizes = bounds.high;
   const Program& p = l.program;

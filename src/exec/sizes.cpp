@@ -119,23 +119,13 @@ void check_requirements(const Graph& g, std::span<const std::uint32_t> which,
 namespace {
 
 /// The inputs whose values some sizes are made of.
-std::set<std::uint32_t> inputs_in(const SizeTable& table, std::vector<SizeId> stack) {
+std::set<std::uint32_t> inputs_in(const SizeTable& table, std::vector<SizeId> sizes) {
   std::set<std::uint32_t> inputs;
-  std::set<SizeId> seen;
-  while (!stack.empty()) {
-    SizeId id = stack.back();
-    stack.pop_back();
-    const SizeNode& n = table.node(id);
-    if (n.op == SizeOp::Const || !seen.insert(id).second) continue;
-    if (n.op == SizeOp::Symbol) {
-      const Symbol& s = table.symbol_of(id);
-      if (s.kind == Symbol::Kind::Element) inputs.insert(s.input);
-      continue;
-    }
-    stack.push_back(n.a);
-    stack.push_back(n.b);
-    if (n.op == SizeOp::Select) stack.push_back(n.c);
-  }
+  table.walk(std::move(sizes), [&](SizeId id) {
+    if (table.node(id).op == SizeOp::Symbol && table.symbol_of(id).kind == Symbol::Kind::Element)
+      inputs.insert(table.symbol_of(id).input);
+    return true;
+  });
   return inputs;
 }
 

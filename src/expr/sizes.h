@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/inline_vec.h"
@@ -83,6 +84,11 @@ class SizeTable {
   /// "x.0", "2*x.0 + 1", "min(i, 60000)"; `input_names` may be empty.
   std::string describe(SizeId id, std::span<const std::string> input_names = {}) const;
 
+  /// Calls `enter(id)` once for each expression that `ids` are made of, themselves included; where
+  /// it gives false, what that expression is made of is left out.
+  template <class F>
+  void walk(std::vector<SizeId> ids, F&& enter) const;
+
   /// Copies an expression of `from` into this table; `map_symbol` says what its symbols become.
   /// `memo` has from.size() entries, kNoSize where not yet copied.
   static constexpr SizeId kNoSize = 0xffffffff;
@@ -104,6 +110,21 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b);  // by 0 gives 0
 std::int64_t floor_mod(std::int64_t a, std::int64_t b);  // by 0 gives 0
 /// The value of one node from the values of the nodes before it. Symbols are not asked for.
 std::int64_t evaluate(const SizeNode& node, std::span<const std::int64_t> values);
+
+template <class F>
+void SizeTable::walk(std::vector<SizeId> ids, F&& enter) const {
+  std::unordered_set<SizeId> seen;
+  while (!ids.empty()) {
+    const SizeId id = ids.back();
+    ids.pop_back();
+    if (!seen.insert(id).second || !enter(id)) continue;
+    const SizeNode& n = nodes_[id];
+    if (n.op == SizeOp::Const || n.op == SizeOp::Symbol) continue;
+    ids.push_back(n.a);
+    ids.push_back(n.b);
+    if (n.op == SizeOp::Select) ids.push_back(n.c);
+  }
+}
 
 template <class F>
 SizeId SizeTable::import(const SizeTable& from, SizeId id, std::vector<SizeId>& memo,

@@ -342,6 +342,15 @@ Graph Builder::finish(std::vector<Value> outputs, std::vector<Update> updates) &
   return out;
 }
 
+Graph Builder::finish_as(const Graph& from, const std::vector<std::vector<Value>>& map) && {
+  std::vector<Value> outputs;
+  for (Value v : from.outputs()) outputs.push_back(map[v.node][v.output]);
+  std::vector<Update> updates;
+  for (const Update& u : from.updates())
+    updates.push_back({u.input, map[u.value.node][u.value.output]});
+  return std::move(*this).finish(std::move(outputs), std::move(updates));
+}
+
 Graph states_as_updates(const Graph& body, std::uint32_t first, std::uint32_t count) {
   std::vector<std::vector<Value>> map;
   Builder b(body, map);

@@ -140,6 +140,8 @@ class Builder {
 
   /// Drops what neither outputs nor updates reach; keeps all inputs.
   Graph finish(std::vector<Value> outputs, std::vector<Update> updates) &&;
+  /// With the outputs and updates of `from`, as `map` has them.
+  Graph finish_as(const Graph& from, const std::vector<std::vector<Value>>& map) &&;
 
  private:
   /// The equal node there is, or kNone.

@@ -59,11 +59,7 @@ Graph substitute_sizes(const Graph& g, const std::unordered_map<SizeId, SizeId>&
     requirements.push_back(std::move(r));
   }
   b.set_requirements(std::move(requirements));
-  std::vector<Value> outputs;
-  for (Value v : g.outputs()) outputs.push_back(map[v.node][v.output]);
-  std::vector<Update> updates;
-  for (Update u : g.updates()) updates.push_back({u.input, map[u.value.node][u.value.output]});
-  return std::move(b).finish(std::move(outputs), std::move(updates));
+  return std::move(b).finish_as(g, map);
 }
 
 }  // namespace snug

@@ -38,12 +38,7 @@ class Absorber {
       map[id] = {b.add(kAffineOp, {moved(dot.inputs[0]), moved(dot.inputs[1]), moved(parts.bias)},
                        Attrs{{"relu", last_[id] != id}})};
     }
-    std::vector<Value> outputs;
-    for (Value v : g_.outputs()) outputs.push_back(map[v.node][v.output]);
-    std::vector<Update> updates;
-    for (const Update& u : g_.updates())
-      updates.push_back({u.input, map[u.value.node][u.value.output]});
-    return std::move(b).finish(std::move(outputs), std::move(updates));
+    return std::move(b).finish_as(g_, map);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "expr/expr.h"
+#include "expr/rebuild.h"
 
 /// The functions a user builds expressions with. Operands of different numbers of dimensions are
 /// aligned at the last axis, dtypes are upcast as in Theano, numbers become constants. An axis
@@ -327,9 +328,5 @@ LoopResult loop(const LoopBody& body, const std::vector<Expr>& sequences,
 /// fn of each element of the sequences, stacked.
 Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
          const std::vector<Expr>& sequences, Here where = Here::current());
-
-/// `roots` with each first of a pair replaced by its second; what does not change is shared.
-std::vector<Expr> substitute(const std::vector<Expr>& roots,
-                             const std::vector<std::pair<Expr, Expr>>& replacements);
 
 }  // namespace snug

@@ -438,42 +438,4 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
   return loop(body, sequences, {}, {}, where).outputs[0];
 }
 
-std::vector<Expr> substitute(const std::vector<Expr>& roots,
-                             const std::vector<std::pair<Expr, Expr>>& replacements) {
-  if (replacements.empty()) return roots;
-  std::unordered_map<Variable*, Expr> changed;
-  std::vector<Expr> blockers;
-  for (const auto& [from, to] : replacements) {
-    changed[from.get()] = to;
-    blockers.push_back(from);
-  }
-  std::unordered_map<Apply*, std::vector<Expr>> rebuilt;
-  for (const Expr& e : topological(roots, blockers)) {
-    if (changed.count(e.get()) || !e->owner) continue;
-    Apply* a = e->owner.get();
-    auto it = rebuilt.find(a);
-    if (it == rebuilt.end()) {
-      std::vector<Expr> inputs;
-      bool any = false;
-      for (const Expr& x : a->inputs) {
-        auto c = changed.find(x.get());
-        any |= c != changed.end();
-        inputs.push_back(c != changed.end() ? c->second : x);
-      }
-      if (!any) continue;
-      OriginOverride origin(a->origin);
-      it = rebuilt.emplace(a, apply_all(*a->op, std::move(inputs), a->attrs)).first;
-    }
-    Expr fresh = it->second[e->index];
-    if (!e->name.empty()) fresh->name = e->name;
-    changed[e.get()] = fresh;
-  }
-  std::vector<Expr> out;
-  for (const Expr& e : roots) {
-    auto it = changed.find(e.get());
-    out.push_back(it != changed.end() ? it->second : e);
-  }
-  return out;
-}
-
 }  // namespace snug

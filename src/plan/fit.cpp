@@ -143,13 +143,9 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
       auto trial_again = again;
       std::vector<std::uint32_t> tasks = tasks_again(p, best, producer, c, repeated);
       for (std::uint32_t t : tasks) trial_again[t] = c.before;
-      if (tasks.empty()) {
-        tried.insert(c.task);
-        continue;
-      }
       Fitted trial;
       trial.schedule = order_as(p, sizes, with_recomputation(p, plain, trial_again));
-      bool legal = find_fault(p, trial.schedule).empty();
+      bool legal = !tasks.empty() && find_fault(p, trial.schedule).empty();
       if (legal) trial.plan = pack(trial.schedule);
       if (!legal || trial.plan.bytes >= best.plan.bytes) {
         tried.insert(c.task);

@@ -36,16 +36,12 @@ std::optional<Value> row_numbers(const Graph& g, Value index) {
 /// Sorts the nodes of a graph by how they depend on the rows of the batch.
 class Analysis {
  public:
-  Analysis(const Graph& g, const Batch& batch) : g_(g), batch_(batch), info(g.nodes().size()) {
-    for (std::uint32_t id = 0; id < g.nodes().size(); ++id) classify(id);
+  Analysis(const Graph& g, const Batch& batch) : g_(g), batch_(batch), info_(g.nodes().size()) {}
+
+  std::vector<BatchInfo> run() {
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) classify(id);
+    return std::move(info_);
   }
-
- private:
-  const Graph& g_;
-  const Batch& batch_;
-
- public:
-  std::vector<BatchInfo> info;
 
  private:
   [[noreturn]] void refuse(std::uint32_t id, std::string_view why) const {
@@ -57,7 +53,7 @@ class Analysis {
 
   void classify(std::uint32_t id) {
     const Node& n = g_.node(id);
-    BatchInfo& out = info[id];
+    BatchInfo& out = info_[id];
     if (std::find(batch_.sources.begin(), batch_.sources.end(), Value{id, 0}) !=
         batch_.sources.end()) {
       out.kind = BatchKind::Rows;
@@ -67,7 +63,7 @@ class Analysis {
     if (has(*n.op, kLeaf) || !g_.elements({id, 0}).empty()) return;
     bool rows = false, after = false, all_outside = true;
     for (std::size_t i = 0; i < data_inputs(n); ++i) {
-      const BatchInfo& in = info[n.inputs[i].node];
+      const BatchInfo& in = info_[n.inputs[i].node];
       rows |= in.kind == BatchKind::Rows;
       after |= in.kind == BatchKind::After;
       all_outside &= in.outside;
@@ -103,7 +99,7 @@ class Analysis {
     auto numbers = std::make_unique<bool[]>(n.inputs.size());
     std::vector<std::span<const SizeId>> elements;
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
-      const BatchInfo& in = info[n.inputs[i].node];
+      const BatchInfo& in = info_[n.inputs[i].node];
       types.push_back(&g_.type(n.inputs[i]));
       bool data = i < data_inputs(n);
       axis.push_back(data && in.kind == BatchKind::Rows ? in.axis : kWhole);
@@ -144,6 +140,10 @@ class Analysis {
     }
     return {BatchRule::Kind::Rows, a.axis[0] - before, {a.axis[0]}};
   }
+
+  const Graph& g_;
+  const Batch& batch_;
+  std::vector<BatchInfo> info_;
 };
 
 }  // namespace
@@ -194,7 +194,7 @@ std::optional<Graph> with_one_size(const Graph& g, const Batch& batch) {
 }
 
 std::vector<BatchInfo> analyse_batch(const Graph& graph, const Batch& batch) {
-  return Analysis(graph, batch).info;
+  return Analysis(graph, batch).run();
 }
 
 }  // namespace snug

@@ -97,12 +97,7 @@ class Splitter {
     trace.batch = g_.sizes().describe(batch_.rows, g_.input_names());
     trace.accumulated = states_.size();
     for (std::uint32_t id = first; id < end; ++id) trace.inside += info(id).inside();
-    std::vector<Value> outputs;
-    for (Value v : g_.outputs()) outputs.push_back(map_[v.node][v.output]);
-    std::vector<Update> updates;
-    for (const Update& u : g_.updates())
-      updates.push_back({u.input, map_[u.value.node][u.value.output]});
-    return std::move(outer_).finish(std::move(outputs), std::move(updates));
+    return std::move(outer_).finish_as(g_, map_);
   }
 
  private:
@@ -174,28 +169,20 @@ class Splitter {
   }
 
   /// Notes the size symbols that a size is made of, down to the size of the batch.
-  void find_symbols(SizeId id, std::uint32_t node) {
-    std::vector<SizeId> stack{id};
-    while (!stack.empty()) {
-      SizeId top = stack.back();
-      stack.pop_back();
-      const SizeNode& n = g_.sizes().node(top);
-      if (top == batch_.rows || n.op == SizeOp::Const || symbols_.count(top)) continue;
-      if (n.op == SizeOp::Symbol) {
-        if (g_.sizes().is_runtime(top))
-          throw Error(
-              Fault::Value,
-              fmt::format("micro_batches: a size of {} becomes known only while running, so "
-                          "the batch cannot be cut into slices",
-                          g_.node(node).op->name),
-              "leave micro_batches out", g_.node(node).origin);
-        symbols_[top] = 0;
-        continue;
-      }
-      stack.push_back(n.a);
-      stack.push_back(n.b);
-      if (n.op == SizeOp::Select) stack.push_back(n.c);
-    }
+  void find_symbols(SizeId size, std::uint32_t node) {
+    const SizeTable& table = g_.sizes();
+    table.walk({size}, [&](SizeId id) {
+      if (id == batch_.rows) return false;
+      if (table.node(id).op != SizeOp::Symbol) return true;
+      if (table.is_runtime(id))
+        throw Error(Fault::Value,
+                    fmt::format("micro_batches: a size of {} becomes known only while running, so "
+                                "the batch cannot be cut into slices",
+                                g_.node(node).op->name),
+                    "leave micro_batches out", g_.node(node).origin);
+      symbols_[id] = 0;
+      return false;
+    });
   }
 
   // ---- inside ----

@@ -117,12 +117,7 @@ class Runner {
       }
       b.keep_all(graph, id, map, std::move(inner));
     }
-    std::vector<Value> outputs;
-    for (Value v : graph.outputs()) outputs.push_back(map[v.node][v.output]);
-    std::vector<Update> updates;
-    for (const Update& u : graph.updates())
-      updates.push_back({u.input, map[u.value.node][u.value.output]});
-    return std::move(b).finish(std::move(outputs), std::move(updates));
+    return std::move(b).finish_as(graph, map);
   }
 
   const RewriteOptions& options_;

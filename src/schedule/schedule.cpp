@@ -188,22 +188,13 @@ class Orderer {
       for (Value v : p_.tasks[t].writes)
         for (SizeId e : p_.graph.elements(v)) ids.push_back(e);
     const SizeTable& table = p_.graph.sizes();
-    std::set<SizeId> seen;
-    while (!ids.empty()) {
-      SizeId id = ids.back();
-      ids.pop_back();
-      if (!table.is_runtime(id) || !seen.insert(id).second) continue;
-      const SizeNode& n = table.node(id);
-      if (n.op == SizeOp::Symbol) {
+    table.walk(std::move(ids), [&](SizeId id) {
+      if (table.node(id).op == SizeOp::Symbol && table.is_runtime(id))
         for (const auto& s : p_.graph.runtime_sources())
           if (s.symbol == id)
             if (auto it = producer_.find(s.value); it != producer_.end()) edge(it->second, t);
-        continue;
-      }
-      ids.push_back(n.a);
-      ids.push_back(n.b);
-      if (n.op == SizeOp::Select) ids.push_back(n.c);
-    }
+      return table.is_runtime(id);
+    });
   }
 
   bool in_arena(Value v) const { return producer_.count(v) && !destination_.count(v); }

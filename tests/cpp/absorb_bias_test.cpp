@@ -2,20 +2,12 @@
 
 #include <cmath>
 #include <limits>
-#include <random>
 
+#include "random_array.h"
 #include "snug.h"
 
 namespace snug {
 namespace {
-
-Array random(const Dims& shape, unsigned seed, DType dtype = DType::F32) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> u(-1, 1);
-  Array a = Array::empty(dtype, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
-  return a;
-}
 
 bool absorbed(const Function& f) { return f.explain().find(" affine ") != std::string::npos; }
 
@@ -23,8 +15,8 @@ struct Layer {
   Expr x, W, b;
   explicit Layer(DType dtype = DType::F32)
       : x(input({dtype, {-1, 70}, 0}, "x")),
-        W(shared(random({70, 90}, 1, dtype), "W")),
-        b(shared(random({90}, 2, dtype), "b")) {}
+        W(shared(random_array({70, 90}, 1, -1, 1, dtype), "W")),
+        b(shared(random_array({90}, 2, -1, 1, dtype), "b")) {}
   Expr sum() const { return dot(x, W) + b; }
 };
 
@@ -42,7 +34,7 @@ void expect_same(const Layer& layer, const Expr& y, double tolerance) {
     ASSERT_TRUE(absorbed(f));
   }
   for (std::int64_t rows : {200, 3, 1, 0}) {
-    Array in = random({rows, 70}, 3, layer.x.dtype());
+    Array in = random_array({rows, 70}, 3, -1, 1, layer.x.dtype());
     Array got = f(in), want = r(in);
     ASSERT_EQ(got.shape, want.shape);
     for (std::int64_t i = 0; i < got.size(); ++i)
@@ -56,14 +48,14 @@ TEST(AbsorbBias, IntoAProductThatNoKernelReads) {
     double tolerance = dtype == DType::F32 ? 1e-4 : 0.1;
     expect_same(layer, layer.sum(), tolerance);
     expect_same(layer, cut(layer.sum()), tolerance);
-    Expr V = shared(random({90, 30}, 4, dtype), "V");
+    Expr V = shared(random_array({90, 30}, 4, -1, 1, dtype), "V");
     expect_same(layer, dot(cut(layer.sum()), V), 5 * tolerance);
   }
 }
 
 TEST(AbsorbBias, KeepsWhatTheKernelMakesOfNanAndInfinity) {
   Layer layer;
-  Array in = random({200, 70}, 3);
+  Array in = random_array({200, 70}, 3);
   in.set_double(0, std::numeric_limits<double>::quiet_NaN());
   in.set_double(70, std::numeric_limits<double>::infinity());
   for (const Expr& y : {cut(layer.sum()), layer.sum()}) {
@@ -93,8 +85,8 @@ TEST(AbsorbBias, LeavesWhatAKernelReadsAnyway) {
 TEST(AbsorbBias, WorksInPlaceOfTheKernelInEveryMode) {
   Layer layer;
   Function f = function({layer.x}, cut(layer.sum()), {.mode = Mode::Check});
-  f(random({200, 70}, 3));
-  f(random({2, 70}, 3));
+  f(random_array({200, 70}, 3));
+  f(random_array({2, 70}, 3));
 }
 
 }  // namespace

@@ -6,10 +6,10 @@
 
 #include <cstring>
 #include <functional>
-#include <random>
 
 #include "compile.h"
 #include "graph/capture.h"
+#include "random_array.h"
 #include "snug.h"
 
 namespace snug {
@@ -149,25 +149,11 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.bytes);
 }
 
-Array random(const Dims& shape, unsigned seed, double low = -1, double high = 1) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> u(low, high);
-  Array a = Array::empty(DType::F32, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
-  return a;
-}
-
-Array integers(std::int64_t n, int high) {
-  Array a = Array::empty(DType::I32, {n});
-  for (std::int64_t i = 0; i < n; ++i) a.set_int(i, 7 * i % high);
-  return a;
-}
-
 /// Dropout, an embedding, softmax and cross-entropy, with their gradients and updates.
 struct Net {
   Expr x = matrix("x"), y = ivector("y"), words = ivector("words");
-  Expr W = shared(random({20, 48}, 1), "W"), V = shared(random({48, 10}, 2), "V"),
-       E = shared(random({100, 48}, 3), "E");
+  Expr W = shared(random_array({20, 48}, 1), "W"), V = shared(random_array({48, 10}, 2), "V"),
+       E = shared(random_array({100, 48}, 3), "E");
   RandomStream stream{4};
   Expr loss;
   std::vector<std::pair<Expr, Expr>> updates;
@@ -182,7 +168,7 @@ struct Net {
     updates = {{W, W - 0.1f * g[0]}, {V, V - 0.1f * g[1]}, {E, inc_subtensor(E, {words}, g[2])}};
   }
   std::vector<Array> arguments(std::int64_t n) const {
-    return {random({n, 20}, 5), integers(n, 10), integers(n, 100)};
+    return {random_array({n, 20}, 5), random_integers({n}, 6, 9), random_integers({n}, 7, 99)};
   }
 };
 
@@ -196,11 +182,11 @@ TEST(Canary, ATrainingStepTouchesItsPlanOnly) {
 TEST(Canary, RecomputationTouchesItsPlanOnly) {
   RandomStream stream(4);
   Expr x = matrix("x");
-  Expr W = shared(random({64, 64}, 1, -0.1, 0.1), "W");
+  Expr W = shared(random_array({64, 64}, 1, -0.1, 0.1), "W");
   Expr h = x;
   for (int layer = 0; layer < 4; ++layer) h = dropout(tanh(dot(h, W)), 0.3, stream);
   Expr loss = sum(sqr(h));
-  run_watched({x}, {loss, grad(loss, W)}, {}, {random({128, 64}, 2)}, {}, 0.92);
+  run_watched({x}, {loss, grad(loss, W)}, {}, {random_array({128, 64}, 2)}, {}, 0.92);
 }
 
 TEST(Canary, MicroBatchesTouchTheirPlanOnly) {
@@ -212,12 +198,12 @@ TEST(Canary, MicroBatchesTouchTheirPlanOnly) {
 
 TEST(Canary, LibraryCallsTouchTheirPlanOnly) {
   Expr x = tensor4("x");
-  Expr W = shared(random({8, 3, 3, 3}, 1), "W");
+  Expr W = shared(random_array({8, 3, 3, 3}, 1), "W");
   Expr h = conv2d(x, W, {.border_mode = "half"});
   Expr flat = flatten(h, 2);
   Expr gram = dot(flat, transpose(flat)) * 0.01f + eye(shape_i(x, 0), shape_i(x, 0), 0, DType::F32);
   Expr loss = sum(cholesky(gram)) + sum(sqr(h));
-  run_watched({x}, {loss, grad(loss, W)}, {}, {random({6, 3, 13, 13}, 2)});
+  run_watched({x}, {loss, grad(loss, W)}, {}, {random_array({6, 3, 13, 13}, 2)});
 }
 
 TEST(Canary, MasksAndLoopsTouchTheirPlanOnly) {
@@ -229,7 +215,7 @@ TEST(Canary, MasksAndLoopsTouchTheirPlanOnly) {
   };
   LoopResult r = loop(step, {x}, {zeros_like(subtensor(x, {0}))});
   Expr loss = sum(sqr(chosen)) + sum(r.outputs[0]);
-  run_watched({x}, {loss, grad(loss, x), chosen}, {}, {random({23, 17}, 3)});
+  run_watched({x}, {loss, grad(loss, x), chosen}, {}, {random_array({23, 17}, 3)});
 }
 
 }  // namespace

@@ -2,28 +2,12 @@
 
 #include <cmath>
 #include <functional>
-#include <random>
 
+#include "random_array.h"
 #include "snug.h"
 
 namespace snug {
 namespace {
-
-Array random(const Dims& shape, unsigned seed) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> u(-1, 1);
-  Array a = Array::empty(DType::F32, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
-  return a;
-}
-
-Array integers(const Dims& shape, unsigned seed, int high) {
-  std::mt19937 engine(seed);
-  std::uniform_int_distribution<int> u(0, high);
-  Array a = Array::empty(DType::I32, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_int(i, u(engine));
-  return a;
-}
 
 void expect_near(const Array& a, const Array& b, double tolerance, std::size_t output) {
   ASSERT_EQ(a.shape, b.shape) << "output " << output;
@@ -67,28 +51,30 @@ std::string refusal(const std::vector<Expr>& inputs, const Expr& output) {
 
 TEST(MicroBatches, OfADenseNetworkWithPerRowOutputs) {
   Expr x = matrix("x"), y = ivector("y");
-  Expr W = shared(random({5, 6}, 1), "W"), b = shared(random({6}, 2), "b");
+  Expr W = shared(random_array({5, 6}, 1), "W"), b = shared(random_array({6}, 2), "b");
   Expr p = softmax(dot(tanh(x), W) + b);
   Expr loss = mean(-log(subtensor(p, {arange(shape_i(y, 0)), y})));
   Expr total = loss + 0.01f * sum(sqr(W));
   auto g = grad(total, std::vector<Expr>{W, b, x});
   expect_same_in_slices({x, y}, {loss, g[0], g[1], g[2], p, argmax(p, 1)}, [](std::int64_t n) {
-    return std::vector<Array>{random({n, 5}, 3), integers({n}, 4, 5)};
+    return std::vector<Array>{random_array({n, 5}, 3), random_integers({n}, 4, 5)};
   });
 }
 
 TEST(MicroBatches, OfAConvolutionalNetwork) {
   Expr x = tensor4("x"), y = ivector("y");
-  Expr W = shared(random({4, 2, 3, 3}, 1), "W"), V = shared(random({4 * 36, 3}, 2), "V");
+  Expr W = shared(random_array({4, 2, 3, 3}, 1), "W"),
+       V = shared(random_array({4 * 36, 3}, 2), "V");
   Expr h = maximum(conv2d(x, W), 0.0f);
   Expr p = log_softmax(dot(flatten(h, 2), V));
   Expr loss = -mean(subtensor(p, {arange(shape_i(y, 0)), y}));
   auto g = grad(loss, std::vector<Expr>{W, V});
-  expect_same_in_slices({x, y}, {loss, g[0], g[1]},
-                        [](std::int64_t n) {
-                          return std::vector<Array>{random({n, 2, 8, 8}, 3), integers({n}, 4, 2)};
-                        },
-                        {8, 5});
+  expect_same_in_slices(
+      {x, y}, {loss, g[0], g[1]},
+      [](std::int64_t n) {
+        return std::vector<Array>{random_array({n, 2, 8, 8}, 3), random_integers({n}, 4, 2)};
+      },
+      {8, 5});
 }
 
 TEST(MicroBatches, JoinEveryReductionOverTheBatch) {
@@ -98,7 +84,7 @@ TEST(MicroBatches, JoinEveryReductionOverTheBatch) {
                         {sum(x, 0), max(x, 0), min(x), prod(x, 0), any(positive, 0), all(positive),
                          mean(sqr(x)), sum(transpose(x), 1), max(cast(x * 10.0f, DType::I8), 0)},
                         [](std::int64_t n) {
-                          return std::vector<Array>{random({n, 3}, 5)};
+                          return std::vector<Array>{random_array({n, 3}, 5)};
                         },
                         {8, 7, 1});
 }
@@ -112,7 +98,7 @@ TEST(MicroBatches, CutWholeValuesOfTheSizeOfTheBatch) {
                         {joined, dot(transpose(x), scaled), subtensor(joined, {IndexItem(), 1}),
                          set_subtensor(x, {IndexItem(), 0}, weights)},
                         [](std::int64_t n) {
-                          return std::vector<Array>{random({n, 3}, 6), random({n}, 7)};
+                          return std::vector<Array>{random_array({n, 3}, 6), random_array({n}, 7)};
                         });
 }
 
@@ -122,8 +108,8 @@ TEST(MicroBatches, DrawTheNumbersOfTheWholeBatch) {
     Expr x = matrix("x");
     Expr masked = dropout(x, 0.5, stream), normal = stream.normal(shape(x));
     Function f = function({x}, {masked, normal}, {.micro_batches = slices});
-    f.call({random({9, 5}, 1)});
-    return f.call({random({9, 5}, 1)});
+    f.call({random_array({9, 5}, 1)});
+    return f.call({random_array({9, 5}, 1)});
   };
   auto whole = draws(0), slices = draws(4);
   for (std::size_t k = 0; k < 2; ++k) EXPECT_TRUE(same_bits(whole[k], slices[k])) << k;
@@ -132,15 +118,15 @@ TEST(MicroBatches, DrawTheNumbersOfTheWholeBatch) {
 TEST(MicroBatches, UpdateTheRowsOfAnEmbeddingInPlace) {
   auto run = [](std::int64_t slices) {
     Expr idx = ivector("idx");
-    Expr E = shared(random({5000, 4}, 1), "E");
+    Expr E = shared(random_array({5000, 4}, 1), "E");
     Expr rows = subtensor(E, {idx});
     Expr g = grad(sum(sqr(rows)), rows);
     Function f =
         function({idx}, sum(rows),
                  {.updates = {{E, inc_subtensor(E, {idx}, -0.1f * g)}}, .micro_batches = slices});
-    f(integers({16}, 2, 49));
+    f(random_integers({16}, 2, 49));
     EXPECT_LT(f.memory(std::vector<Dims>{{16}}).arena, 8192);  // no copy of E
-    Array bad = integers({16}, 2, 49);
+    Array bad = random_integers({16}, 2, 49);
     bad.set_int(15, 5000);
     Array before = as_shared(E)->get_value();
     EXPECT_THROW(f(bad), Error);
@@ -152,7 +138,7 @@ TEST(MicroBatches, UpdateTheRowsOfAnEmbeddingInPlace) {
 
 TEST(MicroBatches, NeedLessMemory) {
   Expr x = matrix("x");
-  Expr W = shared(random({64, 64}, 1), "W");
+  Expr W = shared(random_array({64, 64}, 1), "W");
   Expr h = x;
   for (int layer = 0; layer < 4; ++layer) h = tanh(dot(h, W));
   Expr g = grad(sum(sqr(h)), W);

@@ -3,29 +3,13 @@
 
 #include <atomic>
 #include <cmath>
-#include <random>
 #include <thread>
 
+#include "random_array.h"
 #include "snug.h"
 
 namespace snug {
 namespace {
-
-Array random(const Dims& shape, unsigned seed, double low = -1, double high = 1) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<double> u(low, high);
-  Array a = Array::empty(DType::F32, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_double(i, u(engine));
-  return a;
-}
-
-Array integers(const Dims& shape, unsigned seed, int low, int high, DType dtype = DType::I32) {
-  std::mt19937 engine(seed);
-  std::uniform_int_distribution<int> u(low, high);
-  Array a = Array::empty(dtype, shape);
-  for (std::int64_t i = 0; i < a.size(); ++i) a.set_int(i, u(engine));
-  return a;
-}
 
 void expect_near(const Array& a, const Array& b, double tolerance) {
   ASSERT_EQ(a.shape, b.shape);
@@ -39,14 +23,14 @@ void expect_near(const Array& a, const Array& b, double tolerance) {
 struct Net {
   static constexpr std::int64_t kRows = 70, kFeatures = 20, kHidden = 16, kClasses = 10,
                                 kBatch = 16;
-  Expr data = shared(random({kRows, kFeatures}, 1), "data");
-  Expr labels = shared(integers({kRows}, 2, 0, kClasses - 1), "labels");
-  Expr words = shared(integers({kRows}, 3, 0, 999), "words");
-  Expr W1 = shared(random({kFeatures, kHidden}, 4, -0.3, 0.3), "W1");
+  Expr data = shared(random_array({kRows, kFeatures}, 1), "data");
+  Expr labels = shared(random_integers({kRows}, 2, kClasses - 1), "labels");
+  Expr words = shared(random_integers({kRows}, 3, 999), "words");
+  Expr W1 = shared(random_array({kFeatures, kHidden}, 4, -0.3, 0.3), "W1");
   Expr b1 = shared(zeros({kHidden}), "b1");
-  Expr W2 = shared(random({kHidden, kClasses}, 5, -0.3, 0.3), "W2");
+  Expr W2 = shared(random_array({kHidden, kClasses}, 5, -0.3, 0.3), "W2");
   Expr b2 = shared(zeros({kClasses}), "b2");
-  Expr E = shared(random({1000, kHidden}, 6, -0.1, 0.1), "E");
+  Expr E = shared(random_array({1000, kHidden}, 6, -0.1, 0.1), "E");
   RandomStream stream{7};
   Expr x = matrix("x"), y = ivector("y"), idx = ivector("idx"), i = lscalar("i");
 
@@ -147,11 +131,11 @@ TEST(Thread, FailingCholeskyLeavesSharedVariablesAsTheyWere) {
 
 TEST(Thread, ConvolutionWithAReorderedWeight) {
   Expr x = tensor4("x");
-  Expr W = shared(random({8, 3, 3, 3}, 8), "W");
+  Expr W = shared(random_array({8, 3, 3, 3}, 8), "W");
   Expr out = conv2d(x, W);
   Expr loss = sum(sqr(out));
   Expr g = grad(loss, W);
-  Array images = random({4, 3, 12, 12}, 9);
+  Array images = random_array({4, 3, 12, 12}, 9);
   auto fast = function({x}, {out, g}).call({images});
   auto slow = function({x}, {out, g}, {.mode = Mode::Reference}).call({images});
   expect_near(fast[0], slow[0], 1e-4);
@@ -176,14 +160,14 @@ TEST(Thread, BudgetForcesRecomputationThroughDropoutEqualToTheBit) {
   auto build = [](const std::string& memory, std::vector<Array>& grads) {
     RandomStream stream(11);
     Expr x = matrix("x");
-    Expr W = shared(random({256, 256}, 12, -0.1, 0.1), "W");
+    Expr W = shared(random_array({256, 256}, 12, -0.1, 0.1), "W");
     Expr h = x;
     for (int layer = 0; layer < 4; ++layer) h = dropout(tanh(dot(h, W)), 0.3, stream);
     Expr loss = sum(sqr(h));
     Function f = function({x}, {loss, grad(loss, W)}, {.memory = memory});
     Dims shape{512, 256};
     MemoryReport r = f.memory(std::vector<Dims>{shape});
-    grads = f.call({random(shape, 13)});
+    grads = f.call({random_array(shape, 13)});
     return r;
   };
   std::vector<Array> plain, tight;
@@ -213,7 +197,7 @@ TEST(Thread, ImpossibleBudgetIsRefusedBeforeRunning) {
   Expr W = shared(zeros({256, 256}), "W");
   Function f = function({x}, sum(tanh(dot(x, W))), {.memory = "300000"});
   try {
-    f(random({512, 256}, 1));
+    f(random_array({512, 256}, 1));
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Memory);
@@ -226,7 +210,7 @@ TEST(Thread, MaskedSelectionWithItsGradientAtABound) {
   Expr chosen = subtensor(x, {mask});
   Expr loss = sum(sqr(chosen));
   Function f = function({x}, {chosen, grad(loss, x)});
-  Array a = random({100}, 14);
+  Array a = random_array({100}, 14);
   auto out = f.call({a});
   std::int64_t n = 0;
   for (std::int64_t i = 0; i < 100; ++i) {
@@ -279,7 +263,7 @@ TEST(Thread, BothStagesSeeTheSameValues) {
 }
 
 TEST(Thread, LoopsCarryStatesAndStackOutputs) {
-  Expr xs = matrix("xs"), W = shared(random({4, 4}, 20), "W");
+  Expr xs = matrix("xs"), W = shared(random_array({4, 4}, 20), "W");
   auto step = [&](const Expr&, const std::vector<Expr>& in, const std::vector<Expr>& state) {
     Expr h = tanh(dot(in[0], W) + state[0]);
     return LoopStep{{h}, {sqr(h)}};
@@ -287,7 +271,7 @@ TEST(Thread, LoopsCarryStatesAndStackOutputs) {
   LoopResult r = loop(step, {xs}, {Expr(zeros({4}))});
   Expr loss = sum(r.outputs[0]) + sum(r.states[0]);
   std::vector<Expr> outputs{r.states[0], r.outputs[0], grad(loss, W)};
-  Array in = random({6, 4}, 21);
+  Array in = random_array({6, 4}, 21);
   auto fast = function({xs}, outputs).call({in});
   auto slow = function({xs}, outputs, {.mode = Mode::Reference}).call({in});
   for (std::size_t k = 0; k < fast.size(); ++k) expect_near(fast[k], slow[k], 1e-4);
@@ -296,7 +280,7 @@ TEST(Thread, LoopsCarryStatesAndStackOutputs) {
 TEST(Thread, StepsOfEitherSign) {
   Expr x = vector("x"), s = lscalar("s");
   Function f = function({x, s}, subtensor(x, {IndexItem::range({}, {}, s)}) * 2.0f);
-  Array a = random({7}, 15);
+  Array a = random_array({7}, 15);
   for (std::int64_t step : {1, 2, -1, -3}) {
     Array out = f(a, Array::scalar(step));
     std::int64_t k = 0;
@@ -310,7 +294,7 @@ TEST(Thread, StepsOfEitherSign) {
 TEST(Thread, UpdatesReadOldValuesAndMayChangeShapes) {
   Expr a = shared(Array::from<float>({1, 2}, {2}), "a"),
        b = shared(Array::from<float>({3, 4}, {2}), "b");
-  Expr W = shared(random({3, 2}, 16), "W");
+  Expr W = shared(random_array({3, 2}, 16), "W");
   Array w0 = as_shared(W)->get_value();
   Function swap =
       function({}, std::vector<Expr>{}, {.updates = {{a, b}, {b, a}, {W, transpose(W)}}});
@@ -325,14 +309,14 @@ TEST(Thread, UpdatesReadOldValuesAndMayChangeShapes) {
 
   Expr V = matrix("V");
   Function grow = function({V}, sum(W), {.updates = {{W, V}}});
-  grow(random({10, 10}, 17));
+  grow(random_array({10, 10}, 17));
   EXPECT_EQ(as_shared(W)->shape(), (Dims{10, 10}));
 }
 
 TEST(Thread, TheSameOutputTwiceIsTwoArrays) {
   Expr x = vector("x");
   Expr y = x * 2.0f;
-  auto out = function({x}, {y, y}).call({random({5}, 18)});
+  auto out = function({x}, {y, y}).call({random_array({5}, 18)});
   EXPECT_NE(out[0].data, out[1].data);
   EXPECT_TRUE(same_bits(out[0], out[1]));
 }

@@ -1,0 +1,22 @@
+#pragma once
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "expr/expr.h"
+
+namespace snug {
+
+/// `roots` with what `changed` says in the place of variables; what is made of those is applied
+/// again, all else is shared. Nothing above `blockers` changes. `better`, if given, may have
+/// another form for an expression (null: none), after its inputs were rebuilt.
+std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr>& blockers,
+                          std::unordered_map<Variable*, Expr> changed,
+                          const std::function<Expr(const Expr&)>& better = {});
+
+/// `roots` with each first of a pair replaced by its second; what does not change is shared.
+std::vector<Expr> substitute(const std::vector<Expr>& roots,
+                             const std::vector<std::pair<Expr, Expr>>& replacements);
+
+}  // namespace snug
