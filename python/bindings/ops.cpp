@@ -65,129 +65,46 @@ constexpr std::pair<const char*, Binary> kBinary[] = {
     {"binary_crossentropy", snug::binary_crossentropy},
 };
 
-void unary(nb::module_& m, const char* name, Unary f) {
-  m.def(
-      name,
-      [f, name](handle x) {
-        UserLine line;
-        return tensor_of(f(as_tensor(x, name)));
-      },
-      tensor_arg("x"), doc_of(name).c_str());
-}
-
-void binary(nb::module_& m, const char* name, Binary f) {
-  m.def(
-      name,
-      [f, name](handle a, handle b) {
-        UserLine line;
-        return tensor_of(f(as_tensor(a, name), as_tensor(b, name)));
-      },
-      tensor_arg("a"), tensor_arg("b"), doc_of(name).c_str());
-}
-
-using Reduce = Expr (*)(const Arg&, const Axes&, bool);
-void reduction(nb::module_& m, const char* name, Reduce f) {
-  m.def(
-      name,
-      [f, name](handle x, handle axis, bool keepdims) {
-        UserLine line;
-        return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims));
-      },
-      tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false, doc_of(name).c_str());
-}
-using SumLike = Expr (*)(const Arg&, const Axes&, bool, std::optional<DType>, std::optional<DType>);
-void sum_like(nb::module_& m, const char* name, SumLike f) {
-  m.def(
-      name,
-      [f, name](handle x, handle axis, handle dtype, bool keepdims, handle acc) {
-        UserLine line;
-        return tensor_of(f(as_tensor(x, name), axes_of(axis), keepdims, dtype_or_none(dtype),
-                           dtype_or_none(acc)));
-      },
-      tensor_arg("x"), arg("axis") = nb::none(), arg("dtype") = nb::none(), arg("keepdims") = false,
-      arg("acc_dtype") = nb::none(), doc_of(name).c_str());
-}
-
 void bind_elementwise(nb::module_& m) {
-  for (auto [name, f] : kUnary) unary(m, name, f);
-  for (auto [name, f] : kBinary) binary(m, name, f);
-  m.def(
-      "cast",
-      [](handle x, handle dtype) {
-        UserLine line;
-        return tensor_of(snug::cast(as_tensor(x, "cast"), as_dtype(dtype)));
-      },
-      tensor_arg("x"), arg("dtype").none(), doc_of("cast").c_str());
-  m.def(
-      "switch",
-      [](handle c, handle a, handle b) {
-        UserLine line;
-        return tensor_of(
-            switch_(as_tensor(c, "switch"), as_tensor(a, "switch"), as_tensor(b, "switch")));
-      },
-      tensor_arg("cond"), tensor_arg("ift"), tensor_arg("iff"), doc_of("switch").c_str());
-  m.def(
-      "clip",
-      [](handle x, handle low, handle high) {
-        UserLine line;
-        return tensor_of(
-            clip(as_tensor(x, "clip"), as_tensor(low, "clip"), as_tensor(high, "clip")));
-      },
-      tensor_arg("x"), tensor_arg("min"), tensor_arg("max"),
-      "x, but at least min and at most max.");
+  for (auto [name, f] : kUnary) define(m, name, f, tensor_arg("x"));
+  for (auto [name, f] : kBinary) define(m, name, f, tensor_arg("a"), tensor_arg("b"));
+  define(m, "cast", snug::cast, tensor_arg("x"), arg("dtype").none());
+  define(m, "switch", switch_, tensor_arg("cond"), tensor_arg("ift"), tensor_arg("iff"));
+  define(m, "clip", clip, tensor_arg("x"), tensor_arg("min"), tensor_arg("max"),
+         "x, but at least min and at most max.");
 }
+
+using SumLike = Expr (*)(const Arg&, const Axes&, bool, std::optional<DType>, std::optional<DType>);
+constexpr std::pair<const char*, SumLike> kSumLike[] = {
+    {"sum", snug::sum},
+    {"prod", snug::prod},
+    {"mean", snug::mean},
+};
+using Reduce = Expr (*)(const Arg&, const Axes&, bool);
+constexpr std::pair<const char*, Reduce> kReduce[] = {
+    {"max", snug::max}, {"min", snug::min},       {"any", snug::any},
+    {"all", snug::all}, {"argmax", snug::argmax}, {"argmin", snug::argmin},
+};
+using Moment = Expr (*)(const Arg&, const Axes&, bool, std::int64_t);
+constexpr std::pair<const char*, Moment> kMoment[] = {{"var", snug::var}, {"std", snug::stddev}};
 
 void bind_reductions(nb::module_& m) {
-  sum_like(m, "sum", snug::sum);
-  sum_like(m, "prod", snug::prod);
-  sum_like(m, "mean", snug::mean);
-  reduction(m, "max", snug::max);
-  reduction(m, "min", snug::min);
-  reduction(m, "any", snug::any);
-  reduction(m, "all", snug::all);
-  reduction(m, "argmax", snug::argmax);
-  reduction(m, "argmin", snug::argmin);
-  m.def(
-      "var",
-      [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
-        UserLine line;
-        return tensor_of(snug::var(as_tensor(x, "var"), axes_of(axis), keepdims, ddof));
-      },
-      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
-  m.def(
-      "std",
-      [](handle x, handle axis, std::int64_t ddof, bool keepdims) {
-        UserLine line;
-        return tensor_of(snug::stddev(as_tensor(x, "std"), axes_of(axis), keepdims, ddof));
-      },
-      tensor_arg("x"), arg("axis") = nb::none(), arg("ddof") = 0, arg("keepdims") = false);
+  for (auto [name, f] : kSumLike)
+    define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false,
+           arg("dtype") = nb::none(), arg("acc_dtype") = nb::none());
+  for (auto [name, f] : kReduce)
+    define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false);
+  for (auto [name, f] : kMoment)
+    define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false,
+           arg("ddof") = 0);
 }
 
 void bind_linear(nb::module_& m) {
-  m.def(
-      "tensordot",
-      [](handle a, handle b, handle axes_a, handle axes_b) {
-        UserLine line;
-        return tensor_of(tensordot(as_tensor(a, "tensordot"), as_tensor(b, "tensordot"),
-                                   ints_of(axes_a), ints_of(axes_b)));
-      },
-      tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
-      "The product summed over pairs of axes.");
-  m.def(
-      "cholesky",
-      [](handle a, bool lower) {
-        UserLine line;
-        return tensor_of(cholesky(as_tensor(a, "cholesky"), lower));
-      },
-      tensor_arg("a"), arg("lower") = true, doc_of("cholesky").c_str());
-  m.def(
-      "solve",
-      [](handle a, handle b, const std::string& kind, bool trans) {
-        UserLine line;
-        return tensor_of(solve(as_tensor(a, "solve"), as_tensor(b, "solve"), kind, trans));
-      },
-      tensor_arg("a"), tensor_arg("b"), arg("kind") = "general", arg("trans") = false,
-      doc_of("solve").c_str());
+  define(m, "tensordot", tensordot, tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
+         "The product summed over pairs of axes.");
+  define(m, "cholesky", cholesky, tensor_arg("a"), arg("lower") = true);
+  define(m, "solve", solve, tensor_arg("a"), tensor_arg("b"), arg("kind") = "general",
+         arg("trans") = false);
   m.def(
       "conv2d",
       [](handle x, handle w, const std::string& border_mode, handle pad,

@@ -14,20 +14,9 @@ void bind_shapes(nb::module_& m) {
         return tensor_of(shape_i(as_tensor(x, "shape"), axis));
       },
       tensor_arg("x"), arg("axis"), "The size of one axis.");
-  m.def(
-      "reshape",
-      [](handle x, handle sizes) {
-        UserLine line;
-        return tensor_of(reshape(as_tensor(x, "reshape"), sizes_of(sizes, "reshape")));
-      },
-      tensor_arg("x"), arg("shape"), doc_of("reshape").c_str());
-  m.def(
-      "flatten",
-      [](handle x, int ndim) {
-        UserLine line;
-        return tensor_of(flatten(as_tensor(x, "flatten"), ndim));
-      },
-      tensor_arg("x"), arg("ndim") = 1, "Keeps the first ndim - 1 axes and joins the others.");
+  define(m, "reshape", reshape, tensor_arg("x"), arg("shape"));
+  define(m, "flatten", flatten, tensor_arg("x"), arg("ndim") = 1,
+         "Keeps the first ndim - 1 axes and joins the others.");
   m.def(
       "dimshuffle",
       [](handle x, handle pattern) {
@@ -57,49 +46,17 @@ void bind_shapes(nb::module_& m) {
       },
       tensor_arg("x"), arg("axes") = nb::none(),
       "x with its axes reversed, or in the given order.");
-  m.def(
-      "swapaxes",
-      [](handle x, std::int64_t a, std::int64_t b) {
-        UserLine line;
-        return tensor_of(swapaxes(as_tensor(x, "swapaxes"), a, b));
-      },
-      tensor_arg("x"), arg("axis1"), arg("axis2"), "x with two axes exchanged.");
-  m.def(
-      "broadcast_to",
-      [](handle x, handle sizes) {
-        UserLine line;
-        return tensor_of(
-            broadcast_to(as_tensor(x, "broadcast_to"), sizes_of(sizes, "broadcast_to")));
-      },
-      tensor_arg("x"), arg("shape"), doc_of("broadcast_to").c_str());
-  m.def(
-      "zeros_like",
-      [](handle x, handle dtype) {
-        UserLine line;
-        return tensor_of(zeros_like(as_tensor(x, "zeros_like"), dtype_or_none(dtype)));
-      },
-      tensor_arg("x"), arg("dtype") = nb::none(), "Zeros in the shape of x.");
-  m.def(
-      "ones_like",
-      [](handle x, handle dtype) {
-        UserLine line;
-        return tensor_of(ones_like(as_tensor(x, "ones_like"), dtype_or_none(dtype)));
-      },
-      tensor_arg("x"), arg("dtype") = nb::none(), "Ones in the shape of x.");
-  m.def(
-      "addbroadcast",
-      [](handle x, handle axes) {
-        UserLine line;
-        return tensor_of(addbroadcast(as_tensor(x, "addbroadcast"), ints_of(axes)));
-      },
-      tensor_arg("x"), arg("axes"), "Says that these axes have size 1 and stretch.");
-  m.def(
-      "unbroadcast",
-      [](handle x, handle axes) {
-        UserLine line;
-        return tensor_of(unbroadcast(as_tensor(x, "unbroadcast"), ints_of(axes)));
-      },
-      tensor_arg("x"), arg("axes"), "Says that these axes do not stretch.");
+  define(m, "swapaxes", swapaxes, tensor_arg("x"), arg("axis1"), arg("axis2"),
+         "x with two axes exchanged.");
+  define(m, "broadcast_to", broadcast_to, tensor_arg("x"), arg("shape"));
+  define(m, "zeros_like", zeros_like, tensor_arg("x"), arg("dtype") = nb::none(),
+         "Zeros in the shape of x.");
+  define(m, "ones_like", ones_like, tensor_arg("x"), arg("dtype") = nb::none(),
+         "Ones in the shape of x.");
+  define(m, "addbroadcast", addbroadcast, tensor_arg("x"), arg("axes"),
+         "Says that these axes have size 1 and stretch.");
+  define(m, "unbroadcast", unbroadcast, tensor_arg("x"), arg("axes"),
+         "Says that these axes do not stretch.");
   m.def(
       "specify_shape",
       [](handle x, handle sizes) {
@@ -124,43 +81,13 @@ void bind_shapes(nb::module_& m) {
         return tensor_of(stack(tensors_of(xs, "stack"), axis));
       },
       arg("tensors"), arg("axis") = 0, "The tensors side by side on a new axis.");
-  m.def(
-      "arange",
-      [](handle start, handle stop, handle step, handle dtype) {
-        UserLine line;
-        return tensor_of(arange(as_tensor(start, "arange"), as_tensor(stop, "arange"),
-                                as_tensor(step, "arange"), dtype_or_none(dtype)));
-      },
-      tensor_arg("start"), tensor_arg("stop"), tensor_arg("step"), arg("dtype").none(),
-      doc_of("arange").c_str());
-  m.def(
-      "eye",
-      [](handle n, handle cols, std::int64_t k, handle dtype) {
-        UserLine line;
-        return tensor_of(eye(as_tensor(n, "eye"), as_tensor(cols, "eye"), k, as_dtype(dtype)));
-      },
-      tensor_arg("n"), tensor_arg("m"), arg("k"), arg("dtype"), doc_of("eye").c_str());
-  m.def(
-      "tril",
-      [](handle x, std::int64_t k) {
-        UserLine line;
-        return tensor_of(tril(as_tensor(x, "tril"), k));
-      },
-      tensor_arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
-  m.def(
-      "triu",
-      [](handle x, std::int64_t k) {
-        UserLine line;
-        return tensor_of(triu(as_tensor(x, "triu"), k));
-      },
-      tensor_arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
-  m.def(
-      "nonzero",
-      [](handle x) {
-        UserLine line;
-        return nb::tuple(wrap_all(nonzero(as_tensor(x, "nonzero"))));
-      },
-      tensor_arg("x"), doc_of("nonzero").c_str());
+  define(m, "arange",
+         static_cast<Expr (*)(const Arg&, const Arg&, const Arg&, std::optional<DType>)>(arange),
+         tensor_arg("start"), tensor_arg("stop"), tensor_arg("step"), arg("dtype").none());
+  define(m, "eye", eye, tensor_arg("n"), tensor_arg("m"), arg("k"), arg("dtype"));
+  define(m, "tril", tril, tensor_arg("x"), arg("k") = 0, "x with 0 above its k-th diagonal.");
+  define(m, "triu", triu, tensor_arg("x"), arg("k") = 0, "x with 0 below its k-th diagonal.");
+  define(m, "nonzero", nonzero, tensor_arg("x"));
 }
 
 }  // namespace snug::python

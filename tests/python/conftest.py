@@ -1,8 +1,12 @@
 import os
+import signal
 
 import pytest
 
 import snug
+
+# A process started in the background ignores Ctrl-C; the tests that press it need it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

@@ -221,7 +221,7 @@ def sum(
 ) -> _core.Variable:
     """The sum over axes (all, one, or a list). Small integers add up in int64, float32 in
     float64 rounded at the end, unless `dtype` and `acc_dtype` say otherwise."""
-    return _core.sum(input, axis, dtype, keepdims, acc_dtype)
+    return _core.sum(input, axis, keepdims, dtype, acc_dtype)
 
 
 def prod(
@@ -233,7 +233,7 @@ def prod(
     no_zeros_in_input: bool = False,
 ) -> _core.Variable:
     """The product over axes."""
-    return _core.prod(input, axis, dtype, keepdims, acc_dtype)
+    return _core.prod(input, axis, keepdims, dtype, acc_dtype)
 
 
 def mean(
@@ -245,21 +245,21 @@ def mean(
     acc_dtype: Any = None,
 ) -> _core.Variable:
     """The mean over axes; of integers in float64."""
-    return _core.mean(input, axis, dtype, keepdims, acc_dtype)
+    return _core.mean(input, axis, keepdims, dtype, acc_dtype)
 
 
 def var(
     input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, corrected: bool = False
 ) -> _core.Variable:
     """The variance over axes."""
-    return _core.var(input, axis, ddof, keepdims)
+    return _core.var(input, axis, keepdims, ddof)
 
 
 def std(
     input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, corrected: bool = False
 ) -> _core.Variable:
     """The standard deviation over axes."""
-    return _core.std(input, axis, ddof, keepdims)
+    return _core.std(input, axis, keepdims, ddof)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> _core.Variable:
