@@ -8,9 +8,11 @@ from snug import _core
 from snug._core import sigmoid, softplus
 from snug._errors import error
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
+from snug.tensor.nnet import blocksparse
 
 __all__ = [
     "binary_crossentropy",
+    "blocksparse",
     "categorical_crossentropy",
     "conv2d",
     "dropout",
