@@ -7,12 +7,14 @@ names with what Snug has of them.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pathlib
 import re
 import sys
 import tempfile
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +22,7 @@ import theano_names
 from row_examples import DTYPES, ROWS, constants_of, example_of, takes
 
 import snug
+from snug.tensor import _types
 
 TARGET = pathlib.Path(__file__).parent.parent / "docs" / "reference.md"
 MODULES = {
@@ -92,57 +95,66 @@ def row_table() -> list[str]:
 
 
 def signature_of(name: str, value: Any) -> str:
+    """name(parameters), without annotations."""
     try:
         parameters = inspect.signature(value).parameters.values()
-    except (TypeError, ValueError):
-        found = re.match(rf"{re.escape(name)}(\(.*?\))(?: ->|$)", value.__doc__ or "", re.MULTILINE)
-        text = found.group(1) if found else "(...)"
-        return name + re.sub(r": [^,)=]+(\[[^\]]*\])?( = )?", lambda m: "=" if m[2] else "", text)
-    bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
-    return name + str(inspect.Signature(bare))
+        bare = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+        return name + str(inspect.Signature(bare))
+    except ValueError:  # a compiled function, which has its signature as text
+        (text, _, defaults), *_ = value.__nb_signature__
+        text = re.sub(r"\\(\d+)", lambda found: repr(defaults[int(found[1])]), text)
+        (function,) = ast.parse(f"{text}: ...").body
+        for argument in (*function.args.args, function.args.vararg, function.args.kwarg):
+            if argument is not None:
+                argument.annotation = None
+        return f"{name}({ast.unparse(function.args)})"
 
 
 def first_line(value: Any) -> str:
-    lines = (inspect.getdoc(value) or "").splitlines()
-    while lines and (not lines[0].strip() or re.match(r"\w+\(.*\)( ->.*)?$", lines[0])):
-        lines.pop(0)
-    paragraph = []
-    for line in lines:
-        if not line.strip():
-            break
-        paragraph.append(line.strip())
-    return re.split(r"(?<=[.:;]) ", " ".join(paragraph))[0]
+    """The first sentence of the doc."""
+    text = inspect.getdoc(value) or ""
+    if hasattr(value, "__nb_signature__"):  # the doc begins with the signature
+        text = text.partition("\n")[2].strip()
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=[.]) ", paragraph)[0]
 
 
-def functions_of(module: Any) -> list[tuple[str, Any]]:
-    """The public functions of a module, each under its own name."""
-    names = getattr(module, "__all__", None) or dir(module)
-    found = []
-    for name in sorted(set(names)):
+# T.imatrix and so on: told in one sentence.
+CONSTRUCTORS = set(_types.__all__) - {"tensor", "TensorType"}
+
+
+def functions_of(module: Any) -> list[tuple[list[str], Any]]:
+    """The public functions of a module, each with all its names."""
+    found: dict[int, tuple[list[str], Any]] = {}
+    for name in sorted(set(getattr(module, "__all__", None) or dir(module)) - CONSTRUCTORS):
         value = getattr(module, name)
-        if name.startswith("_") or isinstance(value, type) or inspect.ismodule(value):
-            continue
-        if not callable(value) or isinstance(value, (snug.Variable, snug.tensor.TensorType)):
-            continue
-        home = getattr(value, "__module__", None) or ""
-        if home.startswith("snug"):
-            found.append((name, value))
-    return found
+        plain = isinstance(value, (types.FunctionType, type(snug._core.exp)))
+        if plain and not name.startswith("_") and (value.__module__ or "").startswith("snug"):
+            found.setdefault(id(value), ([], value))[0].append(name)
+    return list(found.values())
 
 
 def function_tables() -> list[str]:
-    out = []
-    listed: set[int] = set()
+    letters = ", ".join(f"`{letter}` {dtype}" for letter, dtype in theano_names.LETTERS.items())
+    out = [
+        "Variables are made by `scalar`, `vector`, `row`, `col`, `matrix` and `tensor3` to "
+        "`tensor7` of `snug.tensor`, in the dtype `config.floatX`, or with a letter in front in a "
+        f"fixed one: {letters}. In the plural (`imatrices`) they make several: of a number, or one "
+        "per name.",
+        "",
+    ]
     for path, title in MODULES.items():
         try:
             module = importlib.import_module(path)
         except ModuleNotFoundError:
             continue
         lines = []
-        for name, value in functions_of(module):
-            if path == "snug.gradient" or id(value) not in listed or path.count(".") > 1:
-                lines.append([f"`{signature_of(name, value)}`", first_line(value)])
-            listed.add(id(value))
+        for names, value in functions_of(module):
+            first, *others = names
+            text = f"`{signature_of(first, value)}`"
+            if others:
+                text += ", also " + ", ".join(f"`{name}`" for name in others)
+            lines.append([text, first_line(value)])
         out += [f"### {title}: `{path}`", "", *table(["function", "what it gives"], lines)]
     return out
 
@@ -189,11 +201,10 @@ def make(found: dict[Any, Any]) -> str:
         "",
         "## Ops",
         "",
-        "Inputs are expressions; constants are fixed when the expression is built. Dtypes are those "
-        "the op takes; public functions cast for those that take fewer. `kernel`: compiled loops, "
-        "fused with their neighbours; `view`: another way to look at memory; the others are "
-        "libraries, the first choice first, and `native` is our own routine. `as other ops`: the "
-        "compiler writes it out.",
+        "Inputs are expressions; constants are fixed when the expression is built. Dtypes are "
+        "those that its function takes. `kernel`: compiled loops, fused with their neighbours; "
+        "`view`: another way to look at memory; the others are libraries, the first choice first, "
+        "and `native` is our own routine. `as other ops`: the compiler writes it out.",
         "",
         *row_table(),
         "## Functions",

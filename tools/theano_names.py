@@ -1,5 +1,5 @@
-"""Which of Theano's names Snug has: those whose probe in tests/data/theano_probes.txt works. For the
-others this module has the reason why not."""
+"""Which of Theano's names Snug has: those whose probe in tests/data/theano_probes.txt works. For
+the others this module has the reason why not."""
 
 from __future__ import annotations
 

@@ -8,10 +8,12 @@ namespace snug {
 
 std::vector<std::string_view> trait_names(const OpDef& op) {
   static constexpr std::pair<std::uint32_t, std::string_view> kNames[] = {
-      {kElementwise, "elementwise"}, {kCommutative, "commutative"}, {kReduction, "reduction"},
-      {kView, "view"},               {kGenerator, "generator"},     {kRandom, "random"},
-      {kMayFail, "may fail"},        {kInPlace, "in place"},        {kInner, "inner graph"},
-      {kLeaf, "leaf"},               {kBarrier, "barrier"},
+      {kElementwise, "elementwise"}, {kCommutative, "commutative"},
+      {kReduction, "reduction"},     {kView, "view"},
+      {kGenerator, "generator"},     {kRandom, "random"},
+      {kMayFail, "may fail"},        {kInPlace, "in place"},
+      {kInner, "inner graph"},       {kLeaf, "leaf"},
+      {kBarrier, "barrier"},
   };
   std::vector<std::string_view> found;
   for (auto [trait, name] : kNames)

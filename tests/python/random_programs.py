@@ -14,7 +14,7 @@ import snug.tensor as T
 from snug import _core
 
 SIZES = [0, 1, 2, 3, 5, 17, 40]
-LIMIT = 4000  # elements of a value
+LIMIT = 100000  # elements of a value
 ROWS = _core.op_rows()
 
 STEPS = {}
@@ -142,7 +142,7 @@ def inside(row, x, v):
     if v.dtype == bool or not v.size or (np.all(v >= low) and np.all(v <= high)):
         return x, v
     if v.dtype.kind != "f":
-        low, high = int(math.ceil(low)), int(math.floor(high))
+        low, high = math.ceil(low), math.floor(high)
     kind = v.dtype.type
     return T.clip(x, kind(low), kind(high)), np.clip(v, kind(low), kind(high))
 
@@ -155,6 +155,9 @@ def elementwise(row):
     limited = (info["floats"], info["ints"]) != DEFAULT_RANGE
 
     def numpy_value(result, operands):
+        shape = np.broadcast_shapes(*(a.shape for a in operands))
+        if 0 in shape:  # vectorised functions of Python refuse it
+            return np.zeros(shape)
         first = [operands.pop(0)] if row == "switch" else []
         common = _core.upcast(*(str(a.dtype) for a in operands))
         if result.startswith("float") or common.startswith("float"):
@@ -261,8 +264,8 @@ STEPS["shared"] = leaf(snug.shared)
 
 def arange_step(program, x, v):
     start, step = int(program.rng.integers(-3, 3)), int(program.rng.choice([1, 2, -1]))
-    n = v.shape[0]
-    return T.arange(start, start + x.shape[0] * step, step), np.arange(start, start + n * step, step)
+    stop, value = start + x.shape[0] * step, np.arange(start, start + v.shape[0] * step, step)
+    return T.arange(start, stop, step), value
 
 
 def eye_step(program, x, v):
@@ -319,8 +322,7 @@ def concatenate_step(program, x, v):
 
 
 def make_vector_step(program, x, v):
-    n = v.shape[0]
-    return T.stack([x.shape[0], x.shape[0] * 2 + 1, 7]), np.array([n, n * 2 + 1, 7])
+    return T.ones((x.shape[0] * 2 + 1, 3), "float64"), np.ones((v.shape[0] * 2 + 1, 3))
 
 
 on("dimshuffle", dims(1, 3), dimshuffle_step)

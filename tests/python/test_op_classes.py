@@ -1,6 +1,6 @@
 """Theano's op classes over the rows: what isinstance says of ops of a graph, and what instances
-build. The names that have a probe are in test_reference.py, too; here is what a sample call does not
-show."""
+build. The names that have a probe are in test_reference.py, too; here is what a sample call does
+not show."""
 
 import numpy as np
 import pytest
@@ -114,7 +114,7 @@ def test_canonical_slices(start, stop, step):
     a = np.arange(5)
     part = slice(start, stop, step)
     found, direction = T.get_canonical_form_slice(part, 5)
-    assert 0 <= found.start and 0 <= found.stop <= 5 and found.step > 0
+    assert found.start >= 0 and 0 <= found.stop <= 5 and found.step > 0
     np.testing.assert_array_equal(a[found][::direction], a[part])
 
 

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from conformance import ops_of
-from random_programs import NO_STEP, ROWS, STEPS, Program
 
 import snug
+from conformance import ops_of
+from random_programs import NO_STEP, ROWS, STEPS, Program
 
 COUNT = int(os.environ.get("SNUG_GRAPHS", "10000" if os.environ.get("SNUG_LONG") else "2000"))
 BATCHES = 40
@@ -62,7 +62,8 @@ def check(program, outputs, seed):
 
 def run_one(seed):
     program = Program(seed)
-    check(program, [program.items[-1], program.items[program.rng.integers(0, len(program.items))]], seed)
+    another = program.items[program.rng.integers(0, len(program.items))]
+    check(program, [program.items[-1], another], seed)
 
 
 if "SNUG_GRAPH_SEED" in os.environ:

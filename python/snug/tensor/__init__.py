@@ -8,8 +8,15 @@ from snug._core import (
     Variable,
 )
 from snug.gradient import consider_constant, grad
-from snug.tensor import var  # the module; the function takes its name below
-from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg
+from snug.tensor import (
+    _methods,
+    extra_ops,
+    nnet,
+    shared_randomstreams,
+    sharedvar,
+    slinalg,
+    var,  # the module; the function takes its name below
+)
 from snug.tensor._basic import *
 from snug.tensor._helpers import *
 from snug.tensor._op_classes import *

@@ -18,6 +18,14 @@ from snug._core import abs as abs_
 from snug._core import acos as arccos
 from snug._core import acosh as arccosh
 from snug._core import (
+    argmax as _argmax,
+)
+from snug._core import asin as arcsin
+from snug._core import asinh as arcsinh
+from snug._core import atan as arctan
+from snug._core import atan2 as arctan2
+from snug._core import atanh as arctanh
+from snug._core import (
     batched_dot,
     broadcast_to,
     ceil,
@@ -72,18 +80,9 @@ from snug._core import (
     zeros_like,
 )
 from snug._core import (
-    argmax as _argmax,
-)
-from snug._core import asin as arcsin
-from snug._core import asinh as arcsinh
-from snug._core import atan as arctan
-from snug._core import atan2 as arctan2
-from snug._core import atanh as arctanh
-from snug._core import (
     cast as _cast,
 )
 from snug._core import div as true_div
-from snug._core import identity as tensor_copy
 from snug._core import (
     inc_subtensor as _inc_subtensor,
 )
@@ -93,7 +92,6 @@ from snug._core import (
 )
 from snug._core import sign as sgn
 from snug._errors import error
-
 
 
 def _of_many(row: str, name: str) -> Any:
@@ -189,6 +187,11 @@ def inv(a: Any) -> _core.Variable:
 
 
 reciprocal = inv
+
+
+def tensor_copy(a: Any) -> _core.Variable:
+    """The value of a, as an expression of its own."""
+    return _core.identity(a)
 
 
 def abs(a: Any) -> _core.Variable:

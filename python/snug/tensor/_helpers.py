@@ -12,6 +12,7 @@ import numpy as np
 import snug.tensor as T
 from snug import _core
 from snug._errors import error
+from snug.tensor.var import AsTensorError, TensorConstantSignature
 
 __all__ = [
     "AdvancedBooleanIndexingError",
@@ -125,10 +126,6 @@ constant_cache: dict[Any, Any] = {}  # constants merge when a function is made: 
 # ---- exceptions
 
 
-class AsTensorError(TypeError):
-    """Something is no tensor and does not become one."""
-
-
 class ShapeError(Exception):
     """A shape cannot be known."""
 
@@ -211,24 +208,6 @@ class SliceConstant:
 none_type_t = NoneTypeT()
 NoneConst = SliceConstant(none_type_t, None, "NoneConst")
 slicetype = SliceType()
-
-
-class TensorConstantSignature(tuple):
-    """(type, data) of a constant; equal for equal values, NaN and the sign of 0 included."""
-
-    def _key(self) -> tuple[Any, ...]:
-        type, data = self
-        data = np.asarray(data)
-        return type, data.dtype.str, data.shape, data.tobytes()
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, TensorConstantSignature) and self._key() == other._key()
-
-    def __ne__(self, other: Any) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
 
 # ---- constants
@@ -445,8 +424,8 @@ def alloc_diag(diagonal: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
 
 def get_idx_list(inputs: Sequence[Any], idx_list: Sequence[Any], get_count: Any = False) -> Any:
     """The indices of a Subtensor: what stands for a run-time value in idx_list (a type) is taken
-    from the inputs after the first, in order. With get_count=True also how many were taken; a number
-    is that of the inputs to skip."""
+    from the inputs after the first, in order. With get_count=True also how many were taken; a
+    number is that of the inputs to skip."""
     skipped = get_count if get_count is not True and get_count else 1
     left = list(inputs[skipped:])
 
@@ -494,11 +473,9 @@ def get_canonical_form_slice(theslice: Any, length: Any) -> tuple[Any, Any]:
         bound = _choose(bound < low, low, bound)
         return _choose(bound > high, high, bound)
 
-    if theslice.start is None:
-        start = _choose(forward, 0, length - 1)
-    else:
-        start = inside(theslice.start)
-    stop = _choose(forward, length, -1) if theslice.stop is None else inside(theslice.stop)
+    ends = _choose(forward, 0, length - 1), _choose(forward, length, -1)
+    start = ends[0] if theslice.start is None else inside(theslice.start)
+    stop = ends[1] if theslice.stop is None else inside(theslice.stop)
     rounding = step - _choose(forward, 1, -1)
     count = (stop - start + rounding) // step
     count = _choose(count < 0, 0, count)

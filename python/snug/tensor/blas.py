@@ -1,5 +1,5 @@
-"""Theano's module of this name: the products of BLAS as expressions. Which library does them, and in
-which storage, is decided when a function is made."""
+"""Theano's module of this name: the products of BLAS as expressions. Which library does them, and
+in which storage, is decided when a function is made."""
 
 from __future__ import annotations
 
