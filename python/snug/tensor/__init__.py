@@ -1,6 +1,10 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
+from snug import printing
+from snug._config import config
 from snug._core import (
+    Apply,
+    Op,
     TensorConstant,
     TensorSharedVariable,
     TensorType,
@@ -41,6 +45,7 @@ from snug.tensor import (
 )
 from snug.tensor.io import LoadFromDisk, load, mpi_enabled
 
+Constant, Type = TensorConstant, TensorType
 int32_t = int32
 # The scalar ops that get_scalar_constant_value computes: all of them.
 get_scalar_constant_value_elemwises = (scal.ScalarOp,)

@@ -19,6 +19,8 @@ __all__ = [
     "AdvancedIndexingError",
     "AsTensorError",
     "EmptyConstantError",
+    "Generic",
+    "MethodNotDefined",
     "NoneConst",
     "NoneTypeT",
     "NotScalarConstantError",
@@ -138,6 +140,10 @@ class EmptyConstantError(NotScalarConstantError):
     """An expression is a constant without elements."""
 
 
+class MethodNotDefined(Exception):
+    """An op does not have a method that is asked for."""
+
+
 class AdvancedIndexingError(TypeError):
     """An index needs arrays of indices where only slices are taken."""
 
@@ -184,6 +190,16 @@ class SliceType(NoneTypeT):
 
     def __repr__(self) -> str:
         return "slice"
+
+
+class Generic(NoneTypeT):
+    """The type of any Python object."""
+
+    def filter(self, value: Any, strict: bool = False, allow_downcast: Any = None) -> Any:
+        return value
+
+    def is_valid_value(self, value: Any) -> bool:
+        return True
 
 
 class SliceConstant:

@@ -21,6 +21,8 @@ from snug._errors import error
 from snug.tensor import _helpers
 
 REQUIRED = inspect.Parameter.empty
+# name: (rows, constructor parameters with their defaults, what a call builds, doc)
+Table = dict[str, tuple[Iterable[str], dict[str, Any], Callable[..., Any] | None, str]]
 
 _ALL_ROWS = _core.op_rows()
 ELEMENTWISE = frozenset(name for name, row in _ALL_ROWS.items() if "elementwise" in row["traits"])
@@ -156,8 +158,7 @@ _AXIS = {"axis": None}
 _PUT = {"inplace": False, "set_instead_of_inc": False}
 _DIAGONAL = {"offset": 0, "axis1": 0, "axis2": 1}
 
-# name: (rows, constructor parameters with their defaults, what a call builds, doc)
-_TABLE: dict[str, tuple[Iterable[str], dict[str, Any], Callable[..., Any] | None, str]] = {
+_TABLE: Table = {
     "ARange": (
         ["arange"],
         {"dtype": REQUIRED},
@@ -403,33 +404,37 @@ _BASES = {
 }
 
 
-_classes: dict[str, type] = {}
+def make_classes(table: Table, bases: dict[str, str], module: str) -> dict[str, type]:
+    """The classes of a table; `bases` says which is derived from which."""
+    made: dict[str, type] = {}
+
+    def make(name: str) -> type:
+        if name in made:
+            return made[name]
+        base = make(bases[name]) if name in bases else OpClass
+        rows, parameters, build, doc = table[name]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        members: dict[str, Any] = {
+            "__doc__": doc,
+            "__module__": module,
+            "__props__": tuple(parameters),
+            "__signature__": inspect.Signature(
+                [inspect.Parameter(p, kind, default=default) for p, default in parameters.items()]
+            ),
+            "rows": frozenset(rows),
+        }
+        if build is not None:
+            members["build"] = lambda op, *inputs: build(op, *inputs)
+        made[name] = _ByRow(name, (base,), members)
+        return made[name]
+
+    for name in table:
+        make(name)
+    return made
 
 
-def _make_class(name: str) -> type:
-    """The class of this name, after its bases."""
-    if name in _classes:
-        return _classes[name]
-    base = _make_class(_BASES[name]) if name in _BASES else OpClass
-    rows, parameters, build, doc = _TABLE[name]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    members: dict[str, Any] = {
-        "__doc__": doc,
-        "__module__": __name__,
-        "__props__": tuple(parameters),
-        "__signature__": inspect.Signature(
-            [inspect.Parameter(p, kind, default=default) for p, default in parameters.items()]
-        ),
-        "rows": frozenset(rows),
-    }
-    if build is not None:
-        members["build"] = lambda op, *inputs: build(op, *inputs)
-    _classes[name] = _ByRow(name, (base,), members)
-    return _classes[name]
-
-
-for _name in _TABLE:
-    globals()[_name] = _make_class(_name)
+_classes = make_classes(_TABLE, _BASES, __name__)
+globals().update(_classes)
 
 
 class Rebroadcast(OpClass):
