@@ -6,7 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor._basic import addbroadcast, constant, sqrt
+from snug.tensor._basic import addbroadcast, constant, prod, sqrt
 
 __all__ = ["batch_normalization", "batch_normalization_test", "batch_normalization_train"]
 
@@ -98,10 +98,8 @@ def batch_normalization_train(
         (average,) = _parameters(x, over, running_mean)
         outputs.append(average * (1 - factor) + mean * factor)
         (spread,) = _parameters(x, over, running_var)
-        count = _core.as_tensor(1)
-        for axis in over:
-            count = count * x.shape[axis]
-        unbiased = variance * (count / (count - 1)).astype(x.dtype)
+        count = prod([x.shape[axis] for axis in over]).astype(x.dtype)
+        unbiased = variance * (count / (count - 1))
         outputs.append(spread * (1 - factor) + unbiased * factor)
     return tuple(outputs)
 
@@ -115,7 +113,7 @@ def batch_normalization_test(
     axes: Any = "per-activation",
     epsilon: float = 1e-4,
 ) -> _core.Variable:
-    """inputs normalised by given statistics: (inputs - mean) / sqrt(var + epsilon) * gamma + beta"""
+    """(inputs - mean) * gamma / sqrt(var + epsilon) + beta"""
     x = _core.as_tensor(inputs, "batch_normalization_test")
     gamma, beta, mean, var = _parameters(x, _axes(x, axes), gamma, beta, mean, var)
     return (x - mean) * (gamma / sqrt(var + _number(epsilon, x))) + beta
