@@ -33,6 +33,7 @@ from snug._shared import shared
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+from snug.tensor import scal as scalar
 
 # Expressions carry the lines of the user's code, not of this package.
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
@@ -62,6 +63,7 @@ __all__ = [
     "map",
     "pp",
     "printing",
+    "scalar",
     "shared",
     "tensor",
 ]
