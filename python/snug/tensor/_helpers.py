@@ -327,6 +327,54 @@ def values_eq_approx_always_true(a: Any, b: Any) -> bool:
     return True
 
 
+_TOLERANCES = {  # relative, absolute
+    16: (float16_rtol, float16_atol),
+    32: (float32_rtol, float32_atol),
+    64: (float64_rtol, float64_atol),
+}
+
+
+def values_eq_approx(
+    a: Any,
+    b: Any,
+    allow_remove_inf: bool = False,
+    allow_remove_nan: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> bool:
+    """Whether two arrays have one dtype and shape and, as floats, nearly the same elements; where
+    the first is infinite or NaN, not compared if that is allowed."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind not in "fc":
+        return builtins.bool(np.array_equal(a, b))
+    width = a.dtype.itemsize * 8 // (2 if a.dtype.kind == "c" else 1)
+    rtol = _TOLERANCES[width][0] if rtol is None else rtol
+    atol = _TOLERANCES[width][1] if atol is None else atol
+    near = np.isclose(a, b, rtol, atol, equal_nan=True)
+    if allow_remove_inf:
+        near |= np.isinf(a)
+    if allow_remove_nan:
+        near |= np.isnan(a)
+    return builtins.bool(near.all())
+
+
+def values_eq_approx_remove_inf(a: Any, b: Any) -> bool:
+    """values_eq_approx where the first array is not infinite."""
+    return values_eq_approx(a, b, True)
+
+
+def values_eq_approx_remove_nan(a: Any, b: Any) -> bool:
+    """values_eq_approx where the first array is not NaN."""
+    return values_eq_approx(a, b, False, True)
+
+
+def values_eq_approx_remove_inf_nan(a: Any, b: Any) -> bool:
+    """values_eq_approx where the first array is finite."""
+    return values_eq_approx(a, b, True, True)
+
+
 def hashtype(self: Any) -> int:
     """A hash of the type of an object, the same in every process of one Python."""
     kind = type(self)

@@ -154,6 +154,11 @@ def _slice(op: Any, start: Any = None, stop: Any = None, step: Any = None) -> An
     return slice(*(None if v is _helpers.NoneConst else v for v in (start, stop, step)))
 
 
+def _make_vector(op: Any, *elements: Any) -> Any:
+    dtype = op.dtype or _core.upcast(*(_core.as_tensor(e).dtype for e in elements))
+    return T.stack([T.cast(e, dtype) for e in elements])
+
+
 _AXIS = {"axis": None}
 _PUT = {"inplace": False, "set_instead_of_inc": False}
 _DIAGONAL = {"offset": 0, "axis1": 0, "axis2": 1}
@@ -318,6 +323,12 @@ _TABLE: Table = {
         "Tensors one after the other along an axis.",
     ),
     "MakeSlice": ([], {}, _slice, "A slice of start, stop and step, to index with."),
+    "MakeVector": (
+        ["make_vector"],
+        {"dtype": "int64"},
+        _make_vector,
+        "A vector of 0-d expressions, in a dtype or their upcast.",
+    ),
     "MaxAndArgmax": (
         [],
         {"axis": REQUIRED},
@@ -387,8 +398,9 @@ _TABLE: Table = {
     ),
 }
 
-# The others are names of snug.tensor.elemwise only.
-__all__ = ["Rebroadcast", *(_TABLE.keys() - {"All", "Any", "CAReduceDtype", "Prod"})]
+# The others are names of snug.tensor.elemwise and snug.tensor.opt only.
+_ELSEWHERE = {"All", "Any", "CAReduceDtype", "MakeVector", "Prod"}
+__all__ = ["Rebroadcast", *sorted(_TABLE.keys() - _ELSEWHERE)]
 
 
 _BASES = {
@@ -463,6 +475,7 @@ _INSTANCES: dict[str, Any] = {
     "advanced_subtensor1": "AdvancedSubtensor1",
     "default": "Default",
     "join_": "Join",
+    "make_vector": "MakeVector",
     "make_slice": "MakeSlice",
     "scalar_from_tensor": "ScalarFromTensor",
     "setdefault": "Default",
@@ -471,7 +484,7 @@ _INSTANCES: dict[str, Any] = {
 for _name, _entry in _INSTANCES.items():
     _class, _options = _entry if isinstance(_entry, tuple) else (_entry, {})
     globals()[_name] = _classes[_class](**_options)
-__all__ += list(_INSTANCES)
+__all__ += sorted(_INSTANCES.keys() - {"make_vector"})
 
 
 # ---- what Theano's ops in a graph have as attributes
