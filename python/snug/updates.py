@@ -34,7 +34,7 @@ class OrderedUpdates(OrderedDict):
         pairs: Iterable[Any] = other.items() if isinstance(other, Mapping) else other or ()
         for key, value in (*pairs, *kwargs.items()):
             if self.get(key, value) is not value:
-                raise error(KeyError, f"OrderedUpdates: {key} has two different updates")
+                raise KeyError(f"OrderedUpdates: {key} has two different updates")
             self[key] = value
 
     def __add__(self, other: Any) -> OrderedUpdates:
