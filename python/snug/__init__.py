@@ -39,7 +39,6 @@ from snug.updates import OrderedUpdates
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
 
 
-
 def install_as_theano() -> None:
     """Makes `import theano` find this package: programs written for Theano run as they are.
 

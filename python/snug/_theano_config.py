@@ -20,7 +20,8 @@ from snug._settings import Entry, as_bool, entries_of_files, entries_of_flags
 
 _ON_ERROR = ("ignore", "warn", "raise", "pdb")
 _NUMPY_ERROR = ("ignore", "warn", "raise", "call", "print", "log", "None")
-_ALGORITHMS = ("guess_once", "guess_on_shape_change", "time_once", "time_on_shape_change")
+_TRANSFORMS = ("fft", "fft_tiling", "winograd", "winograd_non_fused")
+_CHOSEN = ("guess_once", "guess_on_shape_change", "time_once", "time_on_shape_change")
 _VERSIONS = ("0.3", "0.4", "0.4.1", "0.5", "0.6", "0.7", "0.8", "0.8.1", "0.8.2", "0.9", "0.10")
 
 # name: default, or (default, all values). A value is converted to the type of the default.
@@ -50,18 +51,15 @@ _FLAGS: dict[str, Any] = {
     "dnn.conv.algo_bwd": "",
     "dnn.conv.algo_fwd": (
         "small",
-        ("small", "none", "large", "fft", "fft_tiling", "winograd", "winograd_non_fused")
-        + _ALGORITHMS,
+        ("small", "none", "large", *_TRANSFORMS, *_CHOSEN),
     ),
     "dnn.conv.algo_bwd_data": (
         "none",
-        ("none", "deterministic", "fft", "fft_tiling", "winograd", "winograd_non_fused")
-        + _ALGORITHMS,
+        ("none", "deterministic", *_TRANSFORMS, *_CHOSEN),
     ),
     "dnn.conv.algo_bwd_filter": (
         "none",
-        ("none", "deterministic", "fft", "small", "winograd_non_fused", "fft_tiling")
-        + _ALGORITHMS,
+        ("none", "deterministic", "small", *_TRANSFORMS, *_CHOSEN),
     ),
     "dnn.conv.precision": (
         "as_input_f32",
@@ -392,7 +390,8 @@ class Section:
                 continue
             kind = row[1] if isinstance(row, tuple) else type(row)
             meaning = "see snug.config" if name in _MEANINGS else "no meaning here"
-            lines += [f"{name} ({kind})", f"    Doc:  {meaning}", f"    Value:  {self._get(name)}", ""]
+            lines += [f"{name} ({kind})", f"    Doc:  {meaning}"]
+            lines += [f"    Value:  {self._get(name)}", ""]
         return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
-"""Expressions as Theano shows them: its names of ops, and its nodes where ours are parted in another
-way. `view(v)` is one node of that picture, and its inputs are the next ones."""
+"""Expressions as Theano shows them: its names of ops, and its nodes where ours are parted in
+another way. `view(v)` is one node of that picture, and its inputs are the next ones."""
 
 from __future__ import annotations
 
@@ -172,6 +172,11 @@ def op_text(op: _core.Op, inputs: Sequence[_core.Variable] = ()) -> str:
         return f"Reshape{{{attrs['ndim']}}}"
     if name == "broadcast_to":
         return "SpecifyShape" if attrs.get("for") == "specify_shape" else "Alloc"
+    if name == "rebroadcast":
+        before = inputs[0].broadcastable if inputs else ()
+        flags = [attrs["broadcast"] >> a & 1 for a in range(len(before))]
+        changed = ["?" if flag == old else str(flag) for flag, old in zip(flags, before)]
+        return f"Rebroadcast{{{','.join(changed).rstrip('?,')}}}"
     if name == "arange":
         return f"ARange{{dtype='{attrs['dtype']}'}}"
     if name == "eye":
@@ -256,9 +261,7 @@ def _broadcast_to(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
         return View(
             owner, "Elemwise{second,no_inplace}", shown, type=v.type, pretty=("call", "fill")
         )
-    return View(
-        owner, text, [value, *_sizes(owner, shape)], type=v.type, pretty=("call", "alloc")
-    )
+    return View(owner, text, [value, *_sizes(owner, shape)], type=v.type, pretty=("call", "alloc"))
 
 
 def _arange(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
@@ -293,7 +296,8 @@ def _dimshuffle(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
     name = v.name or ""
     if not name and x.name and pattern == list(reversed(range(x.ndim))) and x.ndim > 1:
         name = f"{x.name}.T"
-    return View(owner, op_text(owner.op), inputs, None, name, v.type, pretty=("dimshuffle", pattern))
+    pretty = ("dimshuffle", pattern)
+    return View(owner, op_text(owner.op), inputs, None, name, v.type, pretty=pretty)
 
 
 def _vector_of(x: _core.Variable, pattern: list[int]) -> _core.Variable | None:
@@ -346,7 +350,7 @@ def _pretty(op: _core.Op) -> tuple[str, Any]:
         return ("call", op.attrs["dtype"])
     if name == "make_vector":
         return ("list", None)
-    if op.elementwise:
+    if op.elementwise and name not in _NAMES:
         return ("call", _SCALAR_NAMES.get(name, name))
     return ("", None)
 

@@ -68,8 +68,8 @@ def debugprint(
     print_clients: bool = False,
     used_ids: dict[Any, str] | None = None,
 ) -> Any:
-    """Prints expressions as an indented tree, one line per node, in Theano's format. A node that was
-    shown before is not unfolded again; its id says which one it is.
+    """Prints expressions as an indented tree, one line per node, in Theano's format. A node that
+    was shown before is not unfolded again; its id says which one it is.
 
     obj            a variable, an apply, a function, or a list of these
     depth          how many levels to print; -1 for all
@@ -82,9 +82,7 @@ def debugprint(
     done, used_ids dicts that several calls may share, so that they use the same ids
     """
     if ids not in ("CHAR", "int", "id", ""):
-        raise error(
-            ValueError, f"debugprint: ids is {ids!r}", "choose 'CHAR', 'int', 'id' or ''"
-        )
+        raise error(ValueError, f"debugprint: ids is {ids!r}", "choose 'CHAR', 'int', 'id' or ''")
     if not isinstance(depth, int):
         raise error(TypeError, f"debugprint: depth must be an integer, got {depth!r}")
     roots, order = _roots(obj)
@@ -112,16 +110,16 @@ def _clients(roots: list[Any]) -> dict[Any, list[Any]]:
     """The nodes that use each node."""
     clients: dict[Any, list[Any]] = {}
     seen = set()
-    stack = [view(r) for r in roots]
+    stack = [view(r) for r in reversed(roots)]
     while stack:
         node = stack.pop()
         if node.key in seen:
             continue
         seen.add(node.key)
-        for v in node.inputs:
-            child = view(v)
+        inputs = [view(v) for v in node.inputs]
+        for child in inputs:
             clients.setdefault(child.key, []).append(node.key)
-            stack.append(child)
+        stack += reversed(inputs)
     return clients
 
 
@@ -437,8 +435,8 @@ def _dot_source(
             continue
         op = operation(node)
         if place in outputs or not compact or node.name:
-            edge = f"  {op} -> {variable(v, node)}"
-            lines.append(f"{edge} [label={_quoted(str(node.type))}];" if not node.name else edge + ";")
+            label = "" if node.name else str(node.type)
+            lines.append(f"  {op} -> {variable(v, node)} [label={_quoted(label)}];")
         if ("inputs", node.key) in seen:
             continue
         seen.add(("inputs", node.key))

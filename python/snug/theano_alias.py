@@ -159,9 +159,7 @@ class _Finder:
     def exec_module(theano: types.ModuleType) -> None:
         from snug._theano_config import change_flags, theano_config
 
-        theano.__dict__.update(
-            __version__=VERSION, config=theano_config, change_flags=change_flags
-        )
+        theano.__dict__.update(__version__=VERSION, config=theano_config, change_flags=change_flags)
         for name, entry in _MODULES.items():  # parents before children
             module = None if isinstance(entry, str) else _found(entry)
             if entry == ():

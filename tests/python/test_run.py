@@ -54,9 +54,7 @@ def test_seed(name):
     assert done.returncode == 0, done.err
     program = name.removesuffix("_used")
     if program in ("rarely_using_the_gpu_2", "rarely_using_the_gpu_3"):
-        assert done.err == (
-            "snug: there is no GPU for device = 'cuda': functions run on the CPU\n"
-        )
+        assert done.err == ("snug: there is no GPU for device = 'cuda': functions run on the CPU\n")
     else:
         assert done.err == ""
     expected = {
@@ -309,7 +307,7 @@ def test_own_flags(tmp_path):
     env = {"SNUGRC": str(rc), "SNUG_FLAGS": "floatX=float64, threads=1"}
     assert run(tmp_path, text, env=env).out == "1 4GiB float64\n"
     for flags, message in (
-        ("floatx=float64", "SNUG_FLAGS: there is no setting 'floatx'\n  hint  did you mean floatX?"),
+        ("floatx=float64", "SNUG_FLAGS: there is no setting 'floatx'\n  hint  did you mean floatX"),
         ("floatX=float31", "SNUG_FLAGS: floatX: 'float31' is not allowed\n  hint  choose one of"),
         ("threads=-1", "SNUG_FLAGS: threads: expected an integer of at least 0, got '-1'"),
         ("threads", "SNUG_FLAGS: 'threads' has no value\n  hint  write SNUG_FLAGS="),
