@@ -47,6 +47,7 @@ class Setting(NamedTuple):
     default: Any
     check: Callable[[Any], Any]  # the value, also of its text; Bad otherwise
     doc: str
+    apply: Callable[[Any], None] | None = None  # tells the rest of the package
 
 
 _SETTINGS = {
@@ -54,6 +55,7 @@ _SETTINGS = {
         "float32",
         one_of("float16", "bfloat16", "float32", "float64"),
         "the dtype of T.matrix() and the like, and of Python floats",
+        _core.set_default_float,
     ),
     "memory": Setting(
         None, _budget, "the budget of functions that are given none: None, bytes, or '4GiB'"
@@ -126,10 +128,11 @@ class Config:
         return self.__dict__[name]
 
     def _set(self, name: str, value: Any) -> None:
-        self.__dict__[name] = _SETTINGS[name].check(value)
+        row = _SETTINGS[name]
+        self.__dict__[name] = row.check(value)
         self._chosen.add(name)
-        if name == "floatX":
-            _core.set_default_float(value)
+        if row.apply is not None:
+            row.apply(self.__dict__[name])
 
     def _unknown(self, name: str) -> Exception:
         return error(AttributeError, f"there is no setting config.{name}", _near(name, "config."))

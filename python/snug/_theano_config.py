@@ -236,9 +236,7 @@ class _Flags:
         return name in self.rows or any(n.startswith(name + ".") for n in self.rows)
 
     def get(self, name: str) -> Any:
-        if name in ("floatX", "on_unused_input"):  # they are the settings themselves
-            return getattr(snug_config, name)
-        return self.values[name]
+        return getattr(snug_config, name) if name in _SAME else self.values[name]
 
     def converted(self, name: str, value: Any) -> Any:
         """The value as one of the flag's type; Bad, which says what is allowed."""
@@ -326,15 +324,20 @@ def _same(name: str) -> Callable[[_Flags, Any], Any]:
     return apply
 
 
+# Flags that are settings of snug, too.
+_SAME = [
+    name
+    for name in ("cast_policy", "compute_test_value", "floatX", "on_unused_input", "warn_float64")
+    if name in vars(snug_config)
+]
 # What setting a flag does; it gives the value that the flag then has.
 _MEANINGS: dict[str, Callable[[_Flags, Any], Any]] = {
     "device": _set_device,
-    "floatX": _same("floatX"),
     "force_device": lambda flags, value: value,
     "init_gpu_device": lambda flags, value: _set_device(flags, value) and "",
     "mode": _set_mode,
-    "on_unused_input": _same("on_unused_input"),
     "openmp": _set_openmp,
+    **{name: _same(name) for name in _SAME},
 }
 
 
