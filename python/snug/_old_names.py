@@ -127,10 +127,11 @@ def _six() -> types.ModuleType:
             value = importlib.import_module(module)
             value = getattr(value, attribute) if attribute else value
         setattr(moves, name, value)
+        if isinstance(value, types.ModuleType):  # import six.moves.cPickle
+            sys.modules[f"six.moves.{name}"] = value
     for name in ("request", "parse", "error"):  # six.moves.urllib.request
         importlib.import_module("urllib." + name)
         sys.modules["six.moves.urllib." + name] = sys.modules["urllib." + name]
-    sys.modules["six.moves.urllib"] = sys.modules["urllib"]
     six.__dict__.update(
         __path__=[],
         PY2=False,

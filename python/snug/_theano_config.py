@@ -413,15 +413,14 @@ class TheanoConfig(Section):
         """Reads .theanorc and THEANO_FLAGS, in which every name stands for Theano's default."""
         if "floatX" not in snug_config._chosen:
             snug_config.floatX = "float64"
-        meaningless: list[str] = []
+        self._flags.note(name for entry in self._entries() for name in self._read(entry))
+
+    def _entries(self) -> list[Entry]:
+        """What the files and the environment say; the last entry of a name counts."""
         lower = {name.lower(): name for name in self._flags.rows}  # ini files ignore case
-        entries = [
-            e._replace(name=lower.get(e.name.lower(), e.name))
-            for e in entries_of_files("THEANORC", "~/.theanorc")
-        ]
-        for entry in (*entries, *entries_of_flags("THEANO_FLAGS")):
-            meaningless += self._read(entry)
-        self._flags.note(meaningless)
+        files = entries_of_files("THEANORC", "~/.theanorc")
+        files = [e._replace(name=lower.get(e.name.lower(), e.name)) for e in files]
+        return [*files, *entries_of_flags("THEANO_FLAGS")]
 
     def _read(self, entry: Entry) -> list[str]:
         if entry.name not in self._flags.rows:
@@ -436,5 +435,44 @@ class TheanoConfig(Section):
             raise ValueError(f"{entry.place}: {entry.name}: {bad.args[0]}{hint}") from None
 
 
-theano_config = TheanoConfig(_Flags())
+theano_config = config = TheanoConfig(_Flags())
 change_flags = theano_config.change_flags
+
+
+# ---- flags that programs add: theano.configparser.AddConfigVar("my.flag", "doc", IntParam(3))
+
+
+class ConfigParam:
+    """The default of a flag, and the values that it may have if these are few."""
+
+    def __init__(self, default: Any, *allowed: Any, allow_override: bool = True):
+        self.default, self.allowed = default, tuple(map(str, allowed))
+
+
+class EnumStr(ConfigParam):
+    def __init__(self, default: str, *options: str, **kwargs: Any):
+        super().__init__(default, default, *options, **kwargs)
+
+
+class TypedParam(ConfigParam):
+    def __init__(self, default: Any, is_valid: Any = None, allow_override: bool = True):
+        super().__init__(default)
+
+
+BoolParam = IntParam = FloatParam = StrParam = TypedParam
+
+
+def AddConfigVar(
+    name: str, doc: str, configparam: ConfigParam, root: Any = None, in_c_key: bool = True
+) -> None:
+    """Adds a flag of the program's own. It is read from the environment and from files, too."""
+    flags = theano_config._flags
+    if flags.known(name):
+        raise AttributeError(f"AddConfigVar: there is a flag {name} already")
+    param = configparam
+    flags.rows[name] = (param.default, param.allowed) if param.allowed else param.default
+    flags.values[name] = param.default
+    flags.noted.add(name)  # it has a meaning to the program
+    for entry in theano_config._entries():
+        if entry.name == name:
+            theano_config._read(entry)

@@ -196,6 +196,7 @@ def test_old_names(tmp_path):
 import collections, cPickle, cStringIO, Queue, inspect, numpy as np
 from six.moves import cPickle as pickle, range, xrange, zip
 from six import string_types, iteritems
+import six.moves.cPickle, six.moves.urllib.request
 assert np.float is float and np.int is int and np.object is object and np.asscalar(np.ones(1)) == 1
 assert np.bool(1) == True and np.product([2, 3]) == 6 and np.Inf == np.inf and np.unicode is str
 assert collections.Mapping is collections.abc.Mapping and collections.Callable
@@ -354,6 +355,12 @@ for act in (lambda: c.floatx, lambda: setattr(c, "floatx", 1), lambda: c.gpuarra
         assert "did you mean config." in str(e)
     else:
         raise AssertionError
+from theano.configparser import AddConfigVar, EnumStr, IntParam
+AddConfigVar("my.size", "A flag of this program.", IntParam(3))
+AddConfigVar("kind", "Another one.", EnumStr("a", "b"))
+c.my.size = "4"
+assert c.my.size == 4 and c.kind == "a"
+c.kind = "b"
 c.mode = "DebugMode"
 import snug
 assert snug.config.mode == "check"
