@@ -29,22 +29,6 @@ _SCALAR_NAMES = {
     "round": "round_half_to_even",
     "sign": "sgn",
 }
-_NAMED_ELEMWISE = ("sigmoid", "softplus", "ultra_fast_sigmoid")  # printed without "Elemwise"
-
-# Theano's names of other ops that have none of the attributes in them.
-_NAMES = {
-    "dot": "dot",
-    "batched_dot": "BatchedDot",
-    "softmax": "Softmax",
-    "log_softmax": "LogSoftmax",
-    "shape": "Shape",
-    "stop_gradient": "DisconnectedGrad",
-    "nonzero": "Nonzero",
-    "concatenate": "Join",
-    "make_vector": "MakeVector{dtype='int64'}",
-    "loop": "for{cpu,scan_fn}",
-    "cholesky": "Cholesky{lower=True, destructive=False, on_error='raise'}",
-}
 
 
 class View(NamedTuple):
@@ -106,83 +90,107 @@ def _small(value: int) -> View:
 # ---- the names of ops
 
 
-def _axes(axes: Sequence[int]) -> str:
-    return ", ".join(map(str, axes))
+def _axes(attrs: dict[str, Any]) -> str:
+    return ", ".join(map(str, attrs["axes"]))
 
 
-def _index_text(spec: Sequence[int], dtypes: Sequence[str]) -> str:
+def _over_all(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> bool:
+    return bool(inputs) and len(attrs["axes"]) == inputs[0].ndim
+
+
+def _sum_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    # Theano tells sum() from a sum over all axes by number; the first is written more often.
+    axis = "" if _over_all(attrs, inputs) else f"axis=[{_axes(attrs)}], "
+    return f"Sum{{{axis}acc_dtype={attrs['acc']}}}"
+
+
+def _prod_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    axis = None if _over_all(attrs, inputs) else tuple(attrs["axes"])
+    return f"Prod{{axis={axis}, dtype='{attrs['dtype']}', acc_dtype='{attrs['acc']}'}}"
+
+
+def _dimshuffle_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    pattern = ",".join("x" if a < 0 else str(a) for a in attrs["pattern"])
+    return f"InplaceDimShuffle{{{pattern}}}"
+
+
+def _rebroadcast_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    before = inputs[0].broadcastable if inputs else ()
+    flags = [attrs["broadcast"] >> a & 1 for a in range(len(before))]
+    changed = ["?" if flag == old else str(flag) for flag, old in zip(flags, before)]
+    return f"Rebroadcast{{{','.join(changed).rstrip('?,')}}}"
+
+
+def _index_text(spec: Sequence[int], numbers: Sequence[_core.Variable]) -> str:
     """The index of a slice: "int64, :int32:"; spec has four numbers per axis: whether it is a
     single index, and whether start, stop and step are given."""
-    given = iter(dtypes)
+    dtypes = iter("int64" if isinstance(n, _core.TensorConstant) else n.dtype for n in numbers)
     entries = []
     for i in range(0, len(spec), 4):
-        single, start, stop, step = spec[i : i + 4]
-        if single:
-            entries.append(next(given, "int64"))
+        if spec[i]:
+            entries.append(next(dtypes, "int64"))
             continue
-        parts = [next(given, "int64") if has else "" for has in (start, stop, step)]
-        entries.append(f"{parts[0]}:{parts[1]}:{parts[2]}")
+        parts = [next(dtypes, "int64") if given else "" for given in spec[i + 1 : i + 4]]
+        entries.append(":".join(parts))
     return ", ".join(entries)
 
 
-def _index_dtypes(inputs: Sequence[_core.Variable]) -> list[str]:
-    return ["int64" if isinstance(i, _core.TensorConstant) else i.dtype for i in inputs]
+def _scatter_text(kind: str, inputs: Sequence[_core.Variable]) -> str:
+    if len(inputs) == 3:
+        return f"AdvancedIncSubtensor1{{no_inplace,{kind}}}"
+    return f"AdvancedIncSubtensor{{inplace=False,  set_instead_of_inc={kind == 'set'}}}"
+
+
+def _broadcast_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    return "SpecifyShape" if attrs.get("for") == "specify_shape" else "Alloc"
+
+
+# Theano's names of ops that are not elementwise or that it writes in another way: a text, or what
+# makes it of the attributes and the inputs.
+_NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str]] = {
+    "all": lambda a, x: "All" if _over_all(a, x) else f"All{{{_axes(a)}}}",
+    "any": lambda a, x: "Any" if _over_all(a, x) else f"Any{{{_axes(a)}}}",
+    "arange": lambda a, x: f"ARange{{dtype='{a['dtype']}'}}",
+    "argmax": lambda a, x: f"MaxAndArgmax{{axis={tuple(a['axes'])}}}",
+    "argmin": lambda a, x: f"MinAndArgmin{{axis={tuple(a['axes'])}}}",
+    "batched_dot": "BatchedDot",
+    "broadcast_to": _broadcast_text,
+    "cast": lambda a, x: f"Elemwise{{Cast{{{a['dtype']}}}}}",
+    "concatenate": "Join",
+    "dimshuffle": _dimshuffle_text,
+    "dot": "dot",
+    "eye": lambda a, x: f"Eye{{dtype='{a['dtype']}'}}",
+    "gather": lambda a, x: "AdvancedSubtensor1" if len(x) == 2 else "AdvancedSubtensor",
+    "log_softmax": "LogSoftmax",
+    "loop": "for{cpu,scan_fn}",
+    "make_vector": "MakeVector{dtype='int64'}",
+    "max": lambda a, x: f"MaxAndArgmax{{axis={tuple(a['axes'])}}}",
+    "min": lambda a, x: f"MinAndArgmin{{axis={tuple(a['axes'])}}}",
+    "nonzero": "Nonzero",
+    "prod": _prod_text,
+    "rebroadcast": _rebroadcast_text,
+    "reshape": lambda a, x: f"Reshape{{{a['ndim']}}}",
+    "scatter_add": lambda a, x: _scatter_text("inc", x),
+    "scatter_set": lambda a, x: _scatter_text("set", x),
+    "shape": "Shape",
+    "sigmoid": "sigmoid",
+    "slice": lambda a, x: f"Subtensor{{{_index_text(a['spec'], x[1:])}}}",
+    "slice_inc": lambda a, x: f"IncSubtensor{{Inc;{_index_text(a['spec'], x[2:])}}}",
+    "slice_set": lambda a, x: f"IncSubtensor{{Set;{_index_text(a['spec'], x[2:])}}}",
+    "softmax": "Softmax",
+    "softplus": "softplus",
+    "stop_gradient": "DisconnectedGrad",
+    "sum": _sum_text,
+}
 
 
 def op_text(op: _core.Op, inputs: Sequence[_core.Variable] = ()) -> str:
     """Theano's name of an op; of the inputs only the types matter."""
-    name, attrs = op.name, op.attrs
-    if name in _NAMES:
-        return _NAMES[name]
-    if name == "cast":
-        return f"Elemwise{{Cast{{{attrs['dtype']}}}}}"
-    if name in _NAMED_ELEMWISE:
-        return name
-    if name == "dimshuffle":
-        pattern = ",".join("x" if a < 0 else str(a) for a in attrs["pattern"])
-        return f"InplaceDimShuffle{{{pattern}}}"
-    if name == "sum":
-        every = bool(inputs) and len(attrs["axes"]) == inputs[0].ndim > 1
-        axis = "" if every else f"axis=[{_axes(attrs['axes'])}], "
-        return f"Sum{{{axis}acc_dtype={attrs['acc']}}}"
-    if name == "prod":
-        every = bool(inputs) and len(attrs["axes"]) == inputs[0].ndim > 1
-        axis = None if every else tuple(attrs["axes"])
-        return f"Prod{{axis={axis}, dtype='{attrs['dtype']}', acc_dtype='{attrs['acc']}'}}"
-    if name in ("any", "all"):
-        every = bool(inputs) and len(attrs["axes"]) == inputs[0].ndim
-        return name.title() + ("" if every else f"{{{_axes(attrs['axes'])}}}")
-    if name in ("max", "argmax"):
-        return f"MaxAndArgmax{{axis={tuple(attrs['axes'])}}}"
-    if name in ("min", "argmin"):
-        return f"MinAndArgmin{{axis={tuple(attrs['axes'])}}}"
-    if name == "slice":
-        return f"Subtensor{{{_index_text(attrs['spec'], _index_dtypes(inputs[1:]))}}}"
-    if name in ("slice_set", "slice_inc"):
-        kind = "Set" if name == "slice_set" else "Inc"
-        return f"IncSubtensor{{{kind};{_index_text(attrs['spec'], _index_dtypes(inputs[2:]))}}}"
-    if name == "gather":
-        return "AdvancedSubtensor1" if len(inputs) == 2 else "AdvancedSubtensor"
-    if name in ("scatter_set", "scatter_add"):
-        setting = name == "scatter_set"
-        if len(inputs) == 3:
-            return f"AdvancedIncSubtensor1{{no_inplace,{'set' if setting else 'inc'}}}"
-        return f"AdvancedIncSubtensor{{inplace=False,  set_instead_of_inc={setting}}}"
-    if name == "reshape":
-        return f"Reshape{{{attrs['ndim']}}}"
-    if name == "broadcast_to":
-        return "SpecifyShape" if attrs.get("for") == "specify_shape" else "Alloc"
-    if name == "rebroadcast":
-        before = inputs[0].broadcastable if inputs else ()
-        flags = [attrs["broadcast"] >> a & 1 for a in range(len(before))]
-        changed = ["?" if flag == old else str(flag) for flag, old in zip(flags, before)]
-        return f"Rebroadcast{{{','.join(changed).rstrip('?,')}}}"
-    if name == "arange":
-        return f"ARange{{dtype='{attrs['dtype']}'}}"
-    if name == "eye":
-        return f"Eye{{dtype='{attrs['dtype']}'}}"
+    name = _NAMES.get(op.name)
+    if name is not None:
+        return name if isinstance(name, str) else name(op.attrs, inputs)
     if op.elementwise:
-        return f"Elemwise{{{_SCALAR_NAMES.get(name, name)},no_inplace}}"
+        return f"Elemwise{{{_SCALAR_NAMES.get(op.name, op.name)},no_inplace}}"
     return _core.op_text(op)
 
 
