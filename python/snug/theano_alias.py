@@ -21,6 +21,7 @@ VERSION = "1.0.5"  # of the Theano whose interface this is
 # one that only has modules below it; or a text that says why there is none.
 _MODULES: dict[str, Sequence[str] | str] = {
     "theano.compat": ("snug._theano_parts.compat",),
+    "theano.compat.python2x": ("snug._theano_parts.compat",),
     "theano.compile": ("snug.compile",),
     "theano.compile.debugmode": ("snug.compile.debugmode", "snug.compile"),
     "theano.compile.function": ("snug.compile.function", "snug.compile"),
