@@ -79,13 +79,14 @@ def run(path: str, arguments: list[str]) -> None:
     sys.argv = [path, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))
+    file = os.path.abspath(path)
     main = types.ModuleType("__main__")
     main.__dict__.update(
-        __file__=path,
+        __file__=file,
         __cached__=None,
-        __loader__=SourceFileLoader("__main__", path),
+        __loader__=SourceFileLoader("__main__", file),
         __builtins__=__builtins__,
     )
-    code = compile(source, path, "exec", dont_inherit=True)
+    code = compile(source, file, "exec", dont_inherit=True)
     sys.modules["__main__"] = main
     exec(code, main.__dict__)

@@ -80,9 +80,10 @@ print(__name__, __file__, sys.argv, sys.path[0], __main__.__dict__ is globals())
 print(__package__, __spec__, __doc__)
 """
     done = run(tmp_path, text, "-a", "b c")
-    assert done.out == (
-        f"__main__ script.py ['script.py', '-a', 'b c'] {tmp_path} True\nNone None None\n"
+    plain = subprocess.run(
+        [sys.executable, "script.py", "-a", "b c"], cwd=tmp_path, capture_output=True, text=True
     )
+    assert done.out == plain.stdout
     assert done.err == ""
 
 
@@ -105,9 +106,7 @@ def test_tracebacks_begin_in_the_program(tmp_path):
     plain = subprocess.run(
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert done.err.replace('"script.py"', '"FILE"') == plain.stderr.replace(
-        f'"{tmp_path}/script.py"', '"FILE"'
-    )
+    assert done.err == plain.stderr
 
 
 def test_errors_name_the_line_of_the_program(tmp_path):
@@ -115,7 +114,7 @@ def test_errors_name_the_line_of_the_program(tmp_path):
     assert "line 2" in snug("run", script(tmp_path, text), cwd=tmp_path).err
     text = "import theano.tensor as T\nT.zeros((2, 3)) + T.zeros((2, 4))\n"
     err = snug("run", script(tmp_path, text), cwd=tmp_path).err
-    assert "at    script.py:2\n" in err and "runpy" not in err
+    assert f"at    {tmp_path}/script.py:2\n" in err and "runpy" not in err
 
 
 def test_ctrl_c(tmp_path):
@@ -158,8 +157,8 @@ def test_python_2_says_so(tmp_path):
         assert done.returncode == 1
         assert "SyntaxError" in done.err
         assert done.err.endswith(
-            f"snug run: line {line} of script.py is Python 2, and this is Python 3\n"
-            "  hint  convert it: 2to3 -w script.py\n"
+            f"snug run: line {line} of {tmp_path}/script.py is Python 2, and this is Python 3\n"
+            f"  hint  convert it: 2to3 -w {tmp_path}/script.py\n"
         )
     done = snug("run", script(tmp_path, "x = (1,\n"), cwd=tmp_path)
     assert "SyntaxError" in done.err and "Python 2" not in done.err
