@@ -256,15 +256,8 @@ def _broadcast_to(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
         return View(owner, text, inputs, type=v.type)
     if shape.owner is not None and shape.owner.op.name == "shape":
         like = shape.owner.inputs[0]
-        if 0 == value.ndim < v.ndim:
-            pattern = ",".join("x" * v.ndim)
-            value = View(
-                (owner, "x"),
-                f"InplaceDimShuffle{{{pattern}}}",
-                [value],
-                type=_core.TensorType(v.dtype, (True,) * v.ndim),
-                pretty=("dimshuffle", [-1] * v.ndim),
-            )
+        if value.ndim == 0:
+            value = _stretched((owner, "x"), value, v.dtype, v.ndim)
         shown = [like, value]
         return View(
             owner, "Elemwise{second,no_inplace}", shown, type=v.type, pretty=("call", "fill")
@@ -316,6 +309,86 @@ def _vector_of(x: _core.Variable, pattern: list[int]) -> _core.Variable | None:
     return owner.inputs[0]
 
 
+def _mean(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
+    """Theano's mean divides by one size after the other; ours by their product."""
+    total, count = (_without_dimshuffle(x) for x in inputs)
+    if _name_of(total) != "sum" or _name_of(count) != "cast":
+        return _plain(v, owner, inputs)
+    (x,) = total.owner.inputs
+    axes = total.owner.op.attrs["axes"]
+    if _sizes_of(count.owner.inputs[0], x) != axes:
+        return _plain(v, owner, inputs)
+    kind, scalar = count.type, count.owner.op.attrs["dtype"]
+    shape = View((owner, "shape"), "Shape", [x], type="TensorType(int64, vector)")
+    cast = View(
+        (owner, "cast"),
+        f"Elemwise{{Cast{{{scalar}}}}}",
+        [shape],
+        type=f"TensorType({scalar}, vector)",
+        pretty=("call", scalar),
+    )
+    node: Any = inputs[0]
+    for axis in axes:
+        number = _constant((owner, "axis", axis), axis, "Constant")
+        size = View(
+            (owner, "size", axis),
+            "Subtensor{int64}",
+            [cast, number],
+            type=kind,
+            pretty=("subtensor", [1, 1, 0, 0]),
+        )
+        last = axis == axes[-1]
+        node = View(
+            owner if last else (owner, axis),
+            "Elemwise{true_div,no_inplace}",
+            [node, _stretched((owner, "x", axis), size, scalar, v.ndim)],
+            name=(v.name or "mean") if last else "",
+            type=v.type,
+            pretty=("infix", "/"),
+        )
+    return node
+
+
+def _stretched(key: Hashable, value: Any, dtype: str, ndim: int) -> Any:
+    """A scalar with axes that stretch."""
+    if ndim == 0:
+        return value
+    return View(
+        key,
+        f"InplaceDimShuffle{{{','.join('x' * ndim)}}}",
+        [value],
+        type=_core.TensorType(dtype, (True,) * ndim),
+        pretty=("dimshuffle", [-1] * ndim),
+    )
+
+
+def _name_of(x: _core.Variable) -> str | None:
+    return None if x.owner is None else x.owner.op.name
+
+
+def _without_dimshuffle(x: _core.Variable) -> _core.Variable:
+    return x.owner.inputs[0] if _name_of(x) == "dimshuffle" else x
+
+
+def _sizes_of(product: _core.Variable, x: _core.Variable) -> list[int]:
+    """The axes of x whose sizes are multiplied; [] if it is no such product."""
+    axes: list[int] = []
+    stack = [product]
+    while stack:
+        factor = stack.pop()
+        name = _name_of(factor)
+        if name == "mul":
+            stack += reversed(factor.owner.inputs)
+        elif name == "slice" and _name_of(factor.owner.inputs[0]) == "shape":
+            shape, axis = factor.owner.inputs[0], factor.owner.inputs[-1]
+            if shape.owner.inputs[0] is not x or not isinstance(axis, _core.TensorConstant):
+                return []
+            axes.append(int(axis.data))
+        elif not isinstance(factor, _core.TensorConstant) or factor.data != 1:
+            return []
+    return axes
+
+
 _RULES: dict[str, _Rule] = {
     "arange": _arange,
     "argmax": _maximum_over,
@@ -323,6 +396,7 @@ _RULES: dict[str, _Rule] = {
     "broadcast_to": _broadcast_to,
     "concatenate": _concatenate,
     "dimshuffle": _dimshuffle,
+    "div": _mean,
     "eye": _eye,
     "gather": _gather,
     "max": _maximum_over,
@@ -375,6 +449,12 @@ def view(v: Any) -> View:
     if rule is not None:
         found = rule(v, owner, inputs)
         return found if found.name or not v.name else found._replace(name=v.name)
+    return _plain(v, owner, inputs)
+
+
+def _plain(v: _core.Variable, owner: Any, inputs: Sequence[Any]) -> View:
+    """A node that is Theano's as it is."""
+    op = owner.op
     index = v.index if len(owner.outputs) > 1 else None
     return View(owner, op_text(op, inputs), inputs, index, v.name or "", v.type, False, _pretty(op))
 

@@ -189,11 +189,12 @@ class _Tree:
 
 
 def _dimshuffled(pattern: list[int], x: str) -> str:
-    kept = [a for a in pattern if a >= 0]
     if len(pattern) > 1 and pattern == list(reversed(range(len(pattern)))):
         return f"{x}.T"
-    if pattern == [-1] * (len(pattern) - len(kept)) + list(range(len(kept))):
-        return x  # broadcasting would add these axes by itself
+    while pattern and pattern[0] < 0:  # broadcasting would add these axes by itself
+        pattern = pattern[1:]
+    if pattern == list(range(len(pattern))):
+        return x
     return f"DimShuffle{{{', '.join('x' if a < 0 else str(a) for a in pattern)}}}({x})"
 
 
