@@ -14,7 +14,7 @@ import numpy as np
 import snug.tensor as T
 from snug import _core
 from snug._errors import error
-from snug.tensor import _helpers
+from snug.tensor import _helpers, _op_classes
 
 ScalarVariable = _core.TensorVariable
 ScalarConstant = _core.TensorConstant
@@ -225,8 +225,7 @@ def convert(x: Any, dtype: Any = None) -> np.ndarray:
     return constant(x, dtype=dtype).data
 
 
-def of_op(op: _core.Op) -> ScalarOp:
-    """The scalar op of an elementwise op of a graph."""
+def _of_op(op: _core.Op) -> object:
     if op.name == "cast":
         return Cast(Scalar(op.attrs["dtype"]))
     if op.name not in _by_row:
@@ -234,6 +233,4 @@ def of_op(op: _core.Op) -> ScalarOp:
     return _by_row[op.name]
 
 
-
-# `v.owner.op.scalar_op`, as on Theano's Elemwise.
-_core.Op.scalar_op = property(of_op)
+_op_classes.add_attribute("scalar_op", _of_op, "The scalar op of an elementwise op.")

@@ -12,6 +12,7 @@ from snug._core import (
     Variable,
 )
 from snug.gradient import consider_constant, grad
+from snug.printing import min_informative_str, pprint
 from snug.tensor import (
     _methods,
     extra_ops,

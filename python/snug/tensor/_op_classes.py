@@ -490,14 +490,25 @@ __all__ += sorted(_INSTANCES.keys() - {"make_vector"})
 # ---- what Theano's ops in a graph have as attributes
 
 
-def _constant(name: str, read: Callable[[Any], Any]) -> property:
-    def get(op: _core.Op) -> Any:
+def add_attribute(name: str, read: Callable[[_core.Op], Any], doc: str) -> None:
+    """Gives the ops of graphs an attribute. `read` raises an AttributeError if an op has none."""
+    read.__module__, read.__qualname__ = _core.__name__, f"Op.{name}"
+    read.__name__, read.__doc__ = name, doc
+    setattr(_core.Op, name, property(read))
+
+
+def _constant(name: str, read: Callable[[Any], Any]) -> Callable[[_core.Op], Any]:
+    def get(op: _core.Op) -> object:
         if name not in op.attrs:
             raise error(AttributeError, f"the op {op.name} has no {name}")
         return read(op.attrs[name])
 
-    return property(get)
+    return get
 
 
-_core.Op.axis = _constant("axes", tuple)
-_core.Op.new_order = _constant("pattern", lambda axes: tuple("x" if a < 0 else a for a in axes))
+def _order(pattern: Any) -> tuple[Any, ...]:
+    return tuple("x" if axis < 0 else axis for axis in pattern)
+
+
+add_attribute("axis", _constant("axes", tuple), "The axes of a reduction.")
+add_attribute("new_order", _constant("pattern", _order), "The axes of a dimshuffle, 'x' for new.")
