@@ -225,12 +225,12 @@ def convert(x: Any, dtype: Any = None) -> np.ndarray:
     return constant(x, dtype=dtype).data
 
 
-def _of_op(op: _core.Op) -> object:
-    if op.name == "cast":
-        return Cast(Scalar(op.attrs["dtype"]))
-    if op.name not in _by_row:
-        raise error(AttributeError, f"{op.name} is not made of a scalar op")
-    return _by_row[op.name]
+def _of_op(self) -> object:
+    if self.name == "cast":
+        return Cast(Scalar(self.attrs["dtype"]))
+    if self.name not in _by_row:
+        raise error(AttributeError, f"{self.name} is not made of a scalar op")
+    return _by_row[self.name]
 
 
 _op_classes.add_attribute("scalar_op", _of_op, "The scalar op of an elementwise op.")

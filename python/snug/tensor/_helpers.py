@@ -230,14 +230,23 @@ slicetype = SliceType()
 
 
 def numpy_scalar(data: Any) -> np.ndarray:
-    """The one number that all elements of an array are."""
+    """The one element of an array, without dimensions."""
     data = np.asarray(data)
     if data.size == 0:
         raise error(EmptyConstantError, "numpy_scalar: the value has no elements")
-    first = data.reshape(-1)[0]
-    if not np.array_equal(data, np.full(data.shape, first), equal_nan=data.dtype.kind in "fc"):
-        raise error(NotScalarConstantError, "numpy_scalar: the elements of the value differ")
-    return data.reshape(-1)[0].reshape(()) if data.ndim else data
+    if data.size > 1 or data.dtype.kind not in "biufcV":
+        raise error(NotScalarConstantError, "numpy_scalar: the value is not one number")
+    return data.reshape(())
+
+
+def _repeated(data: np.ndarray) -> np.ndarray:
+    """The number that all elements of an array are."""
+    if data.size > 1:
+        first = data.reshape(-1)[:1]
+        if not np.array_equal(data, np.full(data.shape, first), data.dtype.kind in "fc"):
+            raise error(NotScalarConstantError, "numpy_scalar: the elements of the value differ")
+        data = first
+    return numpy_scalar(data)
 
 
 _MOVES = {"broadcast_to", "dimshuffle", "rebroadcast", "reshape", "stop_gradient"}
@@ -258,7 +267,7 @@ def get_scalar_constant_value(
     while v.owner is not None and not only_process_constants and v.owner.op.name in _MOVES:
         v = v.owner.inputs[0]
     if isinstance(v, _core.TensorConstant):
-        return numpy_scalar(v.data)
+        return _repeated(v.data)
     if v.owner is not None and not only_process_constants:
         known = _known_size(v)
         if known is not None:
@@ -272,7 +281,7 @@ def get_scalar_constant_value(
             shaped = [(x, n.dimshuffle(*["x"] * x.ndim)) for x, n in numbers]
             types = [(x, T.patternbroadcast(n, x.broadcastable)) for x, n in shaped]
             (folded,) = _core.substitute([v], types)
-            return numpy_scalar(folded.eval())
+            return _repeated(folded.eval())
     raise error(
         NotScalarConstantError, f"get_scalar_constant_value: {orig_v} is not a constant scalar"
     )
@@ -400,8 +409,10 @@ def key_to_cmp(key: Callable[[Any], Any]) -> Callable[[Any, Any], int]:
 
 
 def div_proxy(x: Any, y: Any) -> _core.Variable:
-    """x / y"""
-    return T.true_div(x, y)
+    """x / y; of integers rounded down."""
+    x, y = _core.as_tensor(x, "div_proxy"), _core.as_tensor(y, "div_proxy")
+    whole = x.dtype in discrete_dtypes and y.dtype in discrete_dtypes
+    return T.int_div(x, y) if whole else T.true_div(x, y)
 
 
 def mod_check(x: Any, y: Any) -> _core.Variable:
@@ -486,12 +497,10 @@ def alloc_diag(diagonal: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
 # ---- indices
 
 
-def get_idx_list(inputs: Sequence[Any], idx_list: Sequence[Any], get_count: Any = False) -> Any:
+def fill_indices(idx_list: Sequence[Any], values: Sequence[Any]) -> tuple[tuple[Any, ...], int]:
     """The indices of a Subtensor: what stands for a run-time value in idx_list (a type) is taken
-    from the inputs after the first, in order. With get_count=True also how many were taken; a
-    number is that of the inputs to skip."""
-    skipped = get_count if get_count is not True and get_count else 1
-    left = list(inputs[skipped:])
+    from the values, in order. Also how many were taken."""
+    left = list(values)
 
     def convert(entry: Any) -> Any:
         if isinstance(entry, slice):
@@ -502,8 +511,14 @@ def get_idx_list(inputs: Sequence[Any], idx_list: Sequence[Any], get_count: Any 
             return left.pop(0)
         return entry
 
-    indices = tuple(convert(entry) for entry in idx_list)
-    return (indices, len(inputs) - skipped - len(left)) if get_count is True else indices
+    return tuple(convert(entry) for entry in idx_list), len(values) - len(left)
+
+
+def get_idx_list(inputs: Sequence[Any], idx_list: Sequence[Any], get_count: bool = False) -> Any:
+    """The indices of a Subtensor with these inputs, the indexed tensor first; with get_count the
+    number of the inputs that are indices."""
+    indices, count = fill_indices(idx_list, inputs[1:])
+    return count if get_count else indices
 
 
 def _choose(condition: Any, yes: Any, no: Any) -> Any:

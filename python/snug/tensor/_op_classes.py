@@ -312,7 +312,7 @@ _TABLE: Table = {
         ["slice_inc", "slice_set"],
         {"idx_list": REQUIRED, **_PUT, "destroyhandler_tolerate_aliased": None},
         lambda op, x, y, *inputs: _put(
-            op, x, y, _helpers.get_idx_list((x, y, *inputs), op.idx_list, get_count=2)
+            op, x, y, _helpers.fill_indices(op.idx_list, inputs)[0]
         ),
         "x with y added to a slice, or put there.",
     ),
@@ -373,7 +373,7 @@ _TABLE: Table = {
         ["slice"],
         {"idx_list": REQUIRED},
         lambda op, x, *inputs: _part(
-            x, _helpers.get_idx_list((x, *inputs), op.idx_list, get_count=1)
+            x, _helpers.fill_indices(op.idx_list, inputs)[0]
         ),
         "A slice.",
     ),
@@ -498,10 +498,10 @@ def add_attribute(name: str, read: Callable[[_core.Op], Any], doc: str) -> None:
 
 
 def _constant(name: str, read: Callable[[Any], Any]) -> Callable[[_core.Op], Any]:
-    def get(op: _core.Op) -> object:
-        if name not in op.attrs:
-            raise error(AttributeError, f"the op {op.name} has no {name}")
-        return read(op.attrs[name])
+    def get(self) -> object:
+        if name not in self.attrs:
+            raise error(AttributeError, f"the op {self.name} has no {name}")
+        return read(self.attrs[name])
 
     return get
 
