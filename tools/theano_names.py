@@ -39,7 +39,6 @@ WHY_NOT = {
 }
 
 
-
 class Name(NamedTuple):
     """A name of one of Theano's namespaces."""
 

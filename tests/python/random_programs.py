@@ -106,7 +106,9 @@ class Program:
 
 def on(row, accept, build, exact=None):
     """The step of a row: build(program, x, v) makes (expression, value) of an item that accept(v)
-    takes. `exact`: the result is; None: as the item is, an integer in any case."""
+    takes. `exact`: whether the result is; None: as the item is."""
+    if row not in ROWS:
+        return
 
     def step(program):
         jumps = row in JUMPS
@@ -125,6 +127,7 @@ def on(row, accept, build, exact=None):
 LOOPS = {n for n, r in ROWS.items() if {"elementwise", "reduction"} & set(r["traits"])}
 # Rows whose results jump: of an operand that was rounded in another way they say something else.
 JUMPS = {"all", "any", "argmax", "argmin", "cast", "ceil", "eq", "floor", "floor_div", "ge", "gt"}
+JUMPS |= {"argsort", "argtopk", "searchsorted"}
 JUMPS |= {"isinf", "isnan", "le", "lt", "mod", "ne", "nonzero", "round", "sign", "trunc"}
 # Elementwise rows that pass on values of their operands and round nothing.
 EXACT = {"abs", "maximum", "minimum", "neg", "stop_gradient", "switch"}
@@ -147,6 +150,14 @@ def inside(row, x, v):
     return T.clip(x, kind(low), kind(high)), np.clip(v, kind(low), kind(high))
 
 
+def by_reference(row, operands):
+    """The value of an elementwise row that has no NumPy expression, by the reference interpreter;
+    its conformance tests say what that is worth."""
+    inputs = [T.TensorType(str(a.dtype), (False,) * a.ndim)() for a in operands]
+    f = snug.function(inputs, getattr(_core, row)(*inputs), mode="reference")
+    return f(*operands)
+
+
 DEFAULT_RANGE = (-2.0, 2.0), (-5, 5)
 
 
@@ -162,7 +173,10 @@ def elementwise(row):
         common = _core.upcast(*(str(a.dtype) for a in operands))
         if result.startswith("float") or common.startswith("float"):
             common = "float64"
-        a, b, c = (first + [o.astype(common) for o in operands] + [None] * 3)[:3]
+        operands = first + [o.astype(common) for o in operands]
+        if not info["numpy"]:
+            return by_reference(row, operands)
+        a, b, c = (operands + [None] * 3)[:3]
         return eval(info["numpy"], MODULES, {"a": a, "b": b, "c": c})
 
     def step(program):
@@ -216,7 +230,7 @@ def reduction(row):
 for _row, _info in ROWS.items():
     if _info["numpy"] and "reduction" in _info["traits"] and "axis" in _info["numpy"]:
         reduction(_row)
-    elif _info["numpy"] and "elementwise" in _info["traits"] and hasattr(_core, _row):
+    elif "elementwise" in _info["traits"] and hasattr(_core, _row):
         elementwise(_row)
 
 # ---- what an item must be
@@ -486,6 +500,179 @@ def cast_step(program, x, v):
     dtype = str(program.rng.choice(["int16", "int64", "float32", "float64", "bool"]))
     return T.cast(x, dtype), v.astype(dtype)
 
+
+def invariant(function, numpy):
+    """A function of the positive definite matrix of an item."""
+
+    def build(program, x, v):
+        a, b = square(x, v)
+        return function(a), numpy(b)
+
+    return build
+
+
+def rebuilt(function):
+    """A factorisation put together again, since its parts have arbitrary signs."""
+
+    def build(program, x, v):
+        a, b = square(x, v)
+        return T.cast(function(a), a.dtype), b
+
+    return build
+
+
+def from_eigh(a):
+    values, vectors = T.nlinalg.eigh(a)
+    return T.dot(vectors * values, vectors.T)
+
+
+def from_svd(a):
+    u, s, v = T.nlinalg.svd(a)
+    return T.dot(u * s, v)
+
+
+def lstsq_step(program, x, v):
+    a, b = square(x, v)
+    return T.nlinalg.lstsq(a, x)[0], np.linalg.solve(b, v.astype("float64"))
+
+
+def exponential(a):
+    values, vectors = np.linalg.eigh(a)
+    return vectors * np.exp(values) @ vectors.T
+
+
+on("inverse", matrix, invariant(lambda a: T.nlinalg.matrix_inverse(a), np.linalg.inv), False)
+on("det", matrix, invariant(lambda a: T.nlinalg.det(a), np.linalg.det), False)
+on(
+    "slogdet",
+    matrix,
+    invariant(lambda a: T.nlinalg.slogdet(a)[1], lambda b: np.linalg.slogdet(b)[1]),
+    False,
+)
+on("eigvalsh", matrix, invariant(lambda a: T.slinalg.eigvalsh(a), np.linalg.eigvalsh), False)
+on("eigh", matrix, rebuilt(from_eigh), False)
+on("svd", matrix, rebuilt(from_svd), False)
+on(
+    "svdvals",
+    matrix,
+    invariant(
+        lambda a: T.nlinalg.svd(a, compute_uv=False), lambda b: np.linalg.svd(b, compute_uv=False)
+    ),
+    False,
+)
+on("qr", matrix, rebuilt(lambda a: T.dot(*T.nlinalg.qr(a))), False)
+on(
+    "qr_r",
+    matrix,
+    invariant(lambda a: abs(T.nlinalg.qr(a, "r")), lambda b: np.abs(np.linalg.qr(b, "r"))),
+    False,
+)
+on("expm", matrix, invariant(lambda a: T.slinalg.expm(a), exponential), False)
+on("lstsq", matrix, lstsq_step, False)
+
+# ---- sorting and sums along an axis
+
+
+def along(function, numpy):
+    """A function along an axis."""
+
+    def build(program, x, v):
+        axis = program.axis(v)
+        wide = v.astype("float64") if v.dtype.kind == "f" else v
+        return function(x, axis), numpy(wide, axis)
+
+    return build
+
+
+def searchsorted_step(program, x, v):
+    return T.searchsorted(T.sort(x), x), np.searchsorted(np.sort(v), v)
+
+
+def recurrence_step(program, x, v):
+    half = T.cast(0.5, x.dtype)
+    value = np.zeros(v.shape)
+    for k in range(len(v)):
+        value[k] = v[k] + (0.5 * value[k - 1] if k else 0)
+    return _core.linear_recurrence(T.fill(x, half), x, 0), value
+
+
+on("sort", all_of(dims(1), numbers), along(lambda x, a: T.sort(x, a), np.sort))
+on(
+    "argsort",
+    all_of(dims(1), numbers),
+    along(lambda x, a: T.argsort(x, a), lambda v, a: np.argsort(v, a, stable=True)),
+    True,
+)
+on(
+    "argtopk",
+    all_of(dims(1), floats, lambda v: v.size > 0),
+    along(lambda x, a: T.argtopk(x, 1, a), lambda v, a: np.argmax(v, a, keepdims=True)),
+    True,
+)
+on("searchsorted", all_of(dims(1, 1), numbers), searchsorted_step, True)
+on("cumsum", all_of(dims(1), numbers), along(lambda x, a: T.cumsum(x, a), np.cumsum), False)
+on("cumprod", all_of(dims(1), numbers), along(lambda x, a: T.cumprod(x, a), np.cumprod), False)
+on("linear_recurrence", all_of(dims(1), floats), recurrence_step, False)
+
+# ---- identities
+
+
+def same(function):
+    return lambda p, x, v: (function(x), v)
+
+
+def quiet(op, value):
+    """Prints nothing."""
+
+
+on("assert", dims(0), same(lambda x: T.opt.Assert("no")(x, T.ge(x.size, 0))))
+on("print", dims(0), same(lambda x: snug.printing.Print("x", global_fn=quiet)(x)))
+on("disconnected_grad", dims(0), same(lambda x: snug.gradient.disconnected_grad(x)))
+on("grad_clip", all_of(dims(0), floats), same(lambda x: snug.gradient.grad_clip(x, -1, 1)))
+on("grad_scale", all_of(dims(0), floats), same(lambda x: snug.gradient.grad_scale(x, 2)))
+on("undefined_grad", dims(0), same(lambda x: snug.gradient.undefined_grad(x)))
+
+# ---- complex numbers and Fourier transforms, whose real results are noted
+
+
+def complex_of(x, v):
+    return T.complex(x, x * 0.5), v + 0.5j * v
+
+
+def parts(function, numpy):
+    """A real function of a complex tensor."""
+
+    def build(program, x, v):
+        z, c = complex_of(x, v)
+        return function(z), numpy(c)
+
+    return build
+
+
+def transform(function, numpy):
+    def build(program, x, v):
+        wide = v.astype("float64")
+        return T.real(function(x)), np.real(numpy(wide))
+
+    return build
+
+
+def half_transform_step(program, x, v):
+    n = v.shape[-1]
+    half = T.fft.real_fft(x)
+    wide = np.fft.irfft(np.fft.rfft(v.astype("float64"), axis=-1), n - n % 2 or 1, axis=-1)
+    return T.fft.real_ifft(half, n - n % 2 or 1), wide
+
+
+wave = all_of(floats, dims(1, 3), lambda v: v.shape[-1] > 0)
+on("real", floats, parts(lambda z: T.real(z * z), lambda c: (c * c).real), False)
+on("imag", floats, parts(lambda z: T.imag(z * z), lambda c: (c * c).imag), False)
+on("pair", floats, parts(lambda z: T.abs_(z), np.abs), False)
+on("view_as_real", floats, parts(lambda z: T.abs_(z), np.abs), False)
+on("view_as_complex", floats, parts(lambda z: T.abs_(z), np.abs), False)
+on("fft", wave, transform(lambda x: T.fft.fft(x), np.fft.fft), False)
+on("rfft", wave, transform(lambda x: T.fft.real_fft(x), np.fft.rfft), False)
+on("irfft", wave, half_transform_step, False)
 
 on("dot", all_of(numbers, dims(2, 2)), dot_step, False)
 on("batched_dot", all_of(numbers, dims(3, 3)), batched_dot_step, False)

@@ -311,9 +311,7 @@ _TABLE: Table = {
     "IncSubtensor": (
         ["slice_inc", "slice_set"],
         {"idx_list": REQUIRED, **_PUT, "destroyhandler_tolerate_aliased": None},
-        lambda op, x, y, *inputs: _put(
-            op, x, y, _helpers.fill_indices(op.idx_list, inputs)[0]
-        ),
+        lambda op, x, y, *inputs: _put(op, x, y, _helpers.fill_indices(op.idx_list, inputs)[0]),
         "x with y added to a slice, or put there.",
     ),
     "Join": (
@@ -372,9 +370,7 @@ _TABLE: Table = {
     "Subtensor": (
         ["slice"],
         {"idx_list": REQUIRED},
-        lambda op, x, *inputs: _part(
-            x, _helpers.fill_indices(op.idx_list, inputs)[0]
-        ),
+        lambda op, x, *inputs: _part(x, _helpers.fill_indices(op.idx_list, inputs)[0]),
         "A slice.",
     ),
     "Sum": (
