@@ -1,13 +1,16 @@
 """Random typed programs: NumPy, the reference interpreter and the compiled function must agree,
-also with one rewrite pass left out. A failing program is printed as a list of steps; rerun it with
-SNUG_GRAPH_SEED. The steps are those of random_programs.py, one for every row of the op table."""
+also with one rewrite pass left out, and so must the gradients of every fourth one. A failing
+program is printed as a list of steps; rerun it with SNUG_GRAPH_SEED. The steps are those of
+random_programs.py, one for every row of the op table."""
 
+import contextlib
 import os
 
 import numpy as np
 import pytest
 
 import snug
+import snug.tensor as T
 from conformance import ops_of
 from random_programs import NO_STEP, ROWS, STEPS, Program
 
@@ -37,22 +40,15 @@ def compare(name, got, want, reference, rtol):
     np.testing.assert_allclose(got, want, rtol=10 * rtol, atol=10 * rtol * scale, err_msg=name)
 
 
-def check(program, outputs, seed):
-    """Compiles the items `outputs` of a program in several ways and compares."""
-    expressions = [item.x for item in outputs]
-    options = {"on_unused_input": "ignore"}
+def function(program, outputs, **options):
+    return snug.function(program.inputs, outputs, on_unused_input="ignore", **options)
+
+
+@contextlib.contextmanager
+def told(program, seed):
+    """An error comes with the program."""
     try:
-        reference = snug.function(program.inputs, expressions, mode="reference", **options)(
-            *program.values
-        )
-        left_out = str(program.rng.choice(PASSES))
-        for name, extra in [
-            ("compiled", {}),
-            (f"without {left_out}", {"disabled_passes": [left_out]}),
-        ]:
-            got = snug.function(program.inputs, expressions, **extra, **options)(*program.values)
-            for k, item in enumerate(outputs):
-                compare(f"{name}, output {k}", got[k], item.v, reference[k], tolerance(program))
+        yield
     except Exception as error:
         steps = "\n".join(program.log)
         raise AssertionError(
@@ -60,10 +56,40 @@ def check(program, outputs, seed):
         ) from error
 
 
+def check(program, outputs, seed):
+    """Compiles the items `outputs` of a program in several ways and compares."""
+    expressions = [item.x for item in outputs]
+    with told(program, seed):
+        reference = function(program, expressions, mode="reference")(*program.values)
+        left_out = str(program.rng.choice(PASSES))
+        for name, extra in [
+            ("compiled", {}),
+            (f"without {left_out}", {"disabled_passes": [left_out]}),
+        ]:
+            got = function(program, expressions, **extra)(*program.values)
+            for k, item in enumerate(outputs):
+                compare(f"{name}, output {k}", got[k], item.v, reference[k], tolerance(program))
+
+
+def check_gradients(program, item, seed):
+    """The gradient of an item by the float inputs, compiled and by the reference interpreter."""
+    wrt = [x for x in program.inputs if x.dtype.startswith("float")]
+    cost = T.sum(T.tanh(T.cast(item.x, "float64")))
+    with told(program, seed):
+        gradients = T.grad(cost, wrt, disconnected_inputs="ignore")
+        reference = function(program, gradients, mode="reference")(*program.values)
+        got = function(program, gradients)(*program.values)
+        for x, a, b in zip(wrt, got, reference):
+            compare(f"gradient by {x}", a, b, b, 10 * tolerance(program))
+
+
 def run_one(seed):
     program = Program(seed)
     another = program.items[program.rng.integers(0, len(program.items))]
     check(program, [program.items[-1], another], seed)
+    computed = [item for item in program.items[len(program.inputs) :] if item.v.dtype.kind == "f"]
+    if seed % 4 == 0 and computed:
+        check_gradients(program, computed[-1], seed)
 
 
 if "SNUG_GRAPH_SEED" in os.environ:
