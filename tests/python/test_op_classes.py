@@ -137,6 +137,8 @@ def test_constants_of_expressions():
     assert known(T.alloc(4.0, x.shape[0], 3)) == 4
     assert known(T.zeros_like(x).dimshuffle(1, 0, "x") + 2.5) == 2.5
     assert known(T.constant(np.full((2, 2), 3))) == 3
+    assert known(T.constant([1, 2])[1]) == 2 and known(T.arange(4).sum()) == 6
+    assert known(T.arange(3)[1] + T.zeros_like(x)) == 1
     assert known(T.specify_shape(x, (3, None)).shape[0]) == 3
     assert np.isnan(known(T.constant(np.nan)))
     for unknown in (s, s * 0, x.shape[0], T.constant([1, 2]), None):

@@ -257,8 +257,8 @@ def get_scalar_constant_value(
     orig_v: Any, elemwise: bool = True, only_process_constants: bool = False, max_recur: int = 10
 ) -> np.ndarray:
     """The number that every element of an expression is, if that is known now: of constants, of
-    what only moves or repeats them, of sizes that are known and, unless elemwise is False, of
-    elementwise ops of these, max_recur deep."""
+    what only moves or repeats them, of sizes that are known and, unless elemwise is False, of what
+    is computed from constants alone and of elementwise ops of all these, max_recur deep."""
     if isinstance(orig_v, (int, float, complex, np.ndarray, np.generic)):
         return numpy_scalar(orig_v)
     if orig_v is None:
@@ -272,6 +272,9 @@ def get_scalar_constant_value(
         known = _known_size(v)
         if known is not None:
             return np.asarray(known, v.dtype)
+        leaves = [x for x in _core.ancestors([v]) if x.owner is None]
+        if elemwise and builtins.all(isinstance(x, _core.TensorConstant) for x in leaves):
+            return _repeated(v.eval())
         if elemwise and max_recur > 0 and v.owner.op.name in _ELEMENTWISE:
             numbers = [
                 (x, T.constant(get_scalar_constant_value(x, elemwise, False, max_recur - 1)))
