@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import snug
-from conformance import DTYPES
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
 
@@ -49,9 +48,8 @@ def example(row):
     return maker.inputs, output
 
 
-def bytes_of(shape, dtype):
-    size = DTYPES[dtype].itemsize if dtype in DTYPES else np.dtype(dtype).itemsize
-    return int(np.prod(shape, dtype=object)) * size
+def bytes_of(shape, x):
+    return int(np.prod(shape, dtype=object)) * x.type.numpy_dtype.itemsize
 
 
 @pytest.mark.parametrize("row", sorted(ROWS))
@@ -63,11 +61,11 @@ def test_huge_shapes_are_planned(row):
         shapes.append(SMALLER.get(row, {}).get(k, shape))
     f = snug.function(inputs, output, on_unused_input="ignore")
     report = f.memory(*shapes)
-    assert report.inputs == sum(bytes_of(s, x.dtype) for s, x in zip(shapes, inputs))
+    assert report.inputs == sum(bytes_of(s, x) for s, x in zip(shapes, inputs))
     assert 0 <= report.outputs <= 2**50 and 0 <= report.arena <= 2**50
     assert report.peak >= report.outputs
     if "elementwise" in ROWS[row]["traits"]:
-        assert report.outputs == bytes_of(shapes[0], output.dtype)
+        assert report.outputs == bytes_of(shapes[0], output)
 
 
 # ---- empty
@@ -94,7 +92,7 @@ def test_empty_axes(row):
     }
     ran = 0
     for sizes in EMPTY:
-        arguments = [np.zeros(sizes[: x.ndim], DTYPES[x.dtype]) for x in inputs]
+        arguments = [np.zeros(sizes[: x.ndim], x.type.numpy_dtype) for x in inputs]
         found = {mode: outcome(f, arguments) for mode, f in modes.items()}
         fast = found["fast"]
         for mode, other in found.items():
