@@ -10,7 +10,7 @@ import pytest
 
 import snug
 import snug.tensor as T
-from snug import printing
+from snug import _core, _theano_view, printing
 
 GOLDEN = Path(__file__).parent.parent / "printing" / "theano.txt"
 
@@ -197,3 +197,10 @@ def test_pydotprint_without_graphviz(tmp_path, monkeypatch):
         printing.pydotprint(T.vector(), outfile=tmp_path / "graph.svg", format="svg")
     with pytest.raises(FileNotFoundError):
         subprocess.run(["dot"], check=False)
+
+
+def test_the_tables_know_no_rows_that_are_gone():
+    rows = set(_core.op_docs())
+    for table in (_theano_view._SCALAR_NAMES, _theano_view._NAMES, _theano_view._RULES):
+        assert set(table) <= rows
+    assert set(_theano_view._INFIX) <= rows
