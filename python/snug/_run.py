@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import sys
@@ -85,7 +86,8 @@ def run(path: str, arguments: list[str]) -> None:
         __file__=file,
         __cached__=None,
         __loader__=SourceFileLoader("__main__", file),
-        __builtins__=__builtins__,
+        __builtins__=builtins,
+        __annotations__={},
     )
     code = compile(source, file, "exec", dont_inherit=True)
     sys.modules["__main__"] = main

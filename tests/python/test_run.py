@@ -77,7 +77,7 @@ def test_what_a_program_sees(tmp_path):
     text = """
 import sys, __main__
 print(__name__, __file__, sys.argv, sys.path[0], __main__.__dict__ is globals())
-print(__package__, __spec__, __doc__)
+print(__package__, __spec__, __doc__, type(__loader__), type(__builtins__), sorted(globals()))
 """
     done = run(tmp_path, text, "-a", "b c")
     plain = subprocess.run(
