@@ -47,11 +47,13 @@ def table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> list[str]:
 
 GROUPS = {
     "all": DTYPES,
+    "all but complex": DTYPES[:13],
     "numbers": DTYPES[1:],
+    "real numbers": DTYPES[1:13],
     "integers": DTYPES[1:9],
     "integers, bool": DTYPES[:9],
-    "floats": DTYPES[9:],
-    "float32, float64": DTYPES[11:13],
+    "floats": DTYPES[9:13],
+    "complex": DTYPES[13:],
 }
 
 

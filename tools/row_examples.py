@@ -17,7 +17,7 @@ from snug import _core
 
 ROWS = _core.op_rows()
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-DTYPES += ["float16", "bfloat16", "float32", "float64"]
+DTYPES += ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 
 
 class Maker:

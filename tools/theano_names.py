@@ -127,7 +127,7 @@ class Prober:
             try:
                 variables[name] = T.TensorType(value.dtype.name, (False,) * value.ndim)(name)
             except TypeError:
-                continue  # a dtype that there is not; the probes that need it fail
+                continue  # a dtype that there is not: the probes that need it fail
         self.variables = variables
         file = directory / "x.npy"
         np.save(file, self.values["x"])

@@ -93,22 +93,22 @@ class BinaryScalarOp(ScalarOp):
 # The class, the instance (= the function of snug.tensor, if its name differs), and the rows.
 _UNARY = """
 Abs abs_ abs|Angle angle|ArcCos arccos acos|ArcCosh arccosh acosh|ArcSin arcsin asin
-ArcSinh arcsinh asinh|ArcTan arctan atan|ArcTanh arctanh atanh|Ceil ceil ceil|Conj conj conj
+ArcSinh arcsinh asinh|ArcTan arctan atan|ArcTanh arctanh atanh|Ceil ceil ceil|Conj conj
 Cos cos cos|Cosh cosh cosh|Deg2Rad deg2rad|Erf erf erf|Erfc erfc erfc|Erfcinv erfcinv erfcinv
 Erfcx erfcx erfcx|Erfinv erfinv erfinv|Exp exp exp|Exp2 exp2 exp2|Expm1 expm1 expm1
 Floor floor floor|Gamma gamma gamma|GammaLn gammaln gammaln|I0 i0 i0|I1 i1 i1
-Identity identity=tensor_copy|Imag imag imag|Inv inv|Invert invert invert|IsInf isinf isinf
+Identity identity=tensor_copy|Imag imag|Inv inv|Invert invert invert|IsInf isinf isinf
 IsNan isnan isnan|J0 j0 j0|J1 j1 j1|Log log log|Log10 log10 log10|Log1p log1p log1p
-Log2 log2 log2|Neg neg neg|Psi psi psi|Rad2Deg rad2deg|Real real real
+Log2 log2 log2|Neg neg neg|Psi psi digamma|Rad2Deg rad2deg|Real real
 RoundHalfAwayFromZero round_half_away_from_zero
 RoundHalfToEven round_half_to_even round|Sgn sgn sign|Sin sin sin|Sinh sinh sinh|Sqr sqr sqr
 Sqrt sqrt sqrt|ScalarSigmoid sigmoid sigmoid|ScalarSoftplus softplus softplus|Tan tan tan
-Tanh tanh tanh|TriGamma tri_gamma tri_gamma|Trunc trunc trunc
+Tanh tanh tanh|TriGamma tri_gamma trigamma|Trunc trunc trunc
 """
 _BINARY = """
 Sub sub sub|TrueDiv true_div div|IntDiv int_div floor_div|Mod mod mod|Pow pow pow
 Second second|EQ eq eq|NEQ neq ne|LT lt lt|LE le le|GT gt gt|GE ge ge|ArcTan2 arctan2 atan2
-Chi2SF chi2sf|Complex complex complex|ComplexFromPolar complex_from_polar
+Chi2SF chi2sf|Complex complex|ComplexFromPolar complex_from_polar
 GammaInc gammainc gammainc|GammaIncC gammaincc gammaincc|GammaL gammal|GammaU gammau
 Iv iv iv|Jv jv jv
 """
@@ -167,19 +167,19 @@ class Cast(UnaryScalarOp):
 
 # ---- types
 
-for _dtype in [d for d in _helpers.all_dtypes if d not in _helpers.complex_dtypes]:
+for _dtype in _helpers.discrete_dtypes + _helpers.float_dtypes + _helpers.known_complex:
     globals()[_dtype] = Scalar(_dtype)
     globals()[f"convert_to_{_dtype}"] = Cast(globals()[_dtype])
     __all__ += [_dtype, f"convert_to_{_dtype}"]
 
 
 def _types(dtypes: list[str]) -> tuple[Scalar, ...]:
-    return tuple(globals()[d] for d in dtypes if d not in _helpers.complex_dtypes)
+    return tuple(globals()[dtype] for dtype in dtypes)
 
 
 int_types, uint_types = _types(_helpers.int_dtypes), _types(_helpers.uint_dtypes)
 integer_types = int_types + uint_types
-float_types, complex_types = _types(_helpers.float_dtypes), _types(_helpers.complex_dtypes)
+float_types, complex_types = _types(_helpers.float_dtypes), _types(_helpers.known_complex)
 discrete_types, continuous_types = _types(_helpers.discrete_dtypes), float_types + complex_types
 all_types = discrete_types + continuous_types
 __all__ += ["all_types", "complex_types", "continuous_types", "discrete_types", "float_types"]

@@ -1,5 +1,7 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
+import importlib
+
 from snug import printing
 from snug._config import config
 from snug._core import (
@@ -45,6 +47,14 @@ from snug.tensor import (
     xlogx,
 )
 from snug.tensor.io import LoadFromDisk, load, mpi_enabled
+
+
+def __getattr__(name: str):
+    """The modules of the package that import this one: Theano has them as names here, too."""
+    if name in ("compile", "gof"):
+        return importlib.import_module(f"snug.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 Constant, Type = TensorConstant, TensorType
 int32_t = int32

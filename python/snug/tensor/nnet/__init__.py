@@ -9,6 +9,7 @@ from snug._core import sigmoid, softplus
 from snug._errors import error
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
 from snug.tensor.nnet import _op_classes, blocksparse, bn
+from snug.tensor.nnet._confusion import confusion_matrix
 from snug.tensor.nnet._op_classes import *
 from snug.tensor.nnet.bn import batch_normalization
 
@@ -19,6 +20,7 @@ __all__ = [
     "blocksparse",
     "bn",
     "categorical_crossentropy",
+    "confusion_matrix",
     "conv2d",
     "dropout",
     "elu",
