@@ -19,6 +19,7 @@ ROWS = _core.op_rows()
 
 STEPS = {}
 NO_STEP = {}
+COMPOSITES = {}  # steps of functions that are made of several rows, by their names
 
 
 class Skip(Exception):
@@ -47,7 +48,7 @@ class Program:
 
     def random_rows(self):
         loops = sorted(STEPS.keys() & LOOPS)
-        others = sorted(STEPS.keys() - LOOPS)
+        others = sorted((STEPS.keys() - LOOPS) | COMPOSITES.keys())
         for _ in range(self.rng.integers(2, 12)):
             yield str(self.rng.choice(loops if self.rng.random() < 0.5 else others))
 
@@ -94,7 +95,7 @@ class Program:
         """Tries to add a step of the row; gives up if nothing fits."""
         for _ in range(3):
             try:
-                STEPS[row](self)
+                (STEPS.get(row) or COMPOSITES[row])(self)
                 return True
             except Skip:
                 continue
@@ -104,10 +105,10 @@ class Program:
         return int(self.rng.integers(0, v.ndim))
 
 
-def on(row, accept, build, exact=None):
+def on(row, accept, build, exact=None, steps=STEPS):
     """The step of a row: build(program, x, v) makes (expression, value) of an item that accept(v)
     takes. `exact`: whether the result is; None: as the item is."""
-    if row not in ROWS:
+    if steps is STEPS and row not in ROWS:
         return
 
     def step(program):
@@ -119,7 +120,7 @@ def on(row, accept, build, exact=None):
         kept = item.exact if exact is None else exact
         program.note(f"{row} of {k}", expression, value, kept)
 
-    STEPS[row] = step
+    steps[row] = step
 
 
 # ---- elementwise rows and reductions, from their samples
@@ -685,3 +686,26 @@ on("softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(False), Fal
 on("log_softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(True), False)
 on("loop", all_of(filled, numbers, dims(1, 3)), loop_step, False)
 on("cast", dims(0), cast_step)
+
+# ---- functions of several rows
+
+
+def arranged(name, *arguments):
+    """A function of T and NumPy, with arguments behind the tensor; "axis" is a random one."""
+
+    def build(program, x, v):
+        given = [program.axis(v) if a == "axis" else a for a in arguments]
+        return getattr(T, name)(x, *given), getattr(np, name)(v, *given)
+
+    if hasattr(T, name):
+        small = all_of(dims(1), numbers, lambda v: 0 < v.size < 5000)
+        on(name, small, build, False if name == "diff" else None, COMPOSITES)
+
+
+arranged("diff", 1, "axis")
+arranged("flip", "axis")
+arranged("pad", 1, "edge")
+arranged("repeat", 2, "axis")
+arranged("roll", 2, "axis")
+arranged("tile", 2)
+arranged("transpose")
