@@ -76,7 +76,10 @@ def check_gradients(program, item, seed):
     wrt = [x for x in program.inputs if x.dtype.startswith("float")]
     cost = T.sum(T.tanh(T.cast(item.x, "float64")))
     with told(program, seed):
-        gradients = T.grad(cost, wrt, disconnected_inputs="ignore")
+        try:
+            gradients = T.grad(cost, wrt, disconnected_inputs="ignore")
+        except NotImplementedError:  # a row says that it has none, with the reason
+            return
         reference = function(program, gradients, mode="reference")(*program.values)
         got = function(program, gradients)(*program.values)
         for x, a, b in zip(wrt, got, reference):
