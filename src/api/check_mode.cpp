@@ -195,8 +195,8 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
     for (Value x : n.inputs) {
       const Value root = p.places.at(x).root;
       const auto it = std::find(task.reads.begin(), task.reads.end(), root);
-      problem.push_back(
-          read(state, x, state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]]));
+      problem.push_back(read(
+          state, x, state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]]));
     }
     return;
   }

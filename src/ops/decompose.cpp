@@ -129,10 +129,8 @@ Exprs svd_grad(const GradArgs& g) {
   if (du) add(inner, skew(snug::dot(t(u), du)) * over_gap * columns(s));
   if (dvt) add(inner, rows(s) * skew(snug::dot(vt, t(dvt))) * over_gap);
   out = snug::dot(snug::dot(u, inner), vt);
-  if (du)
-    add(out, snug::dot((du - snug::dot(u, snug::dot(t(u), du))) * columns(over_s), vt));
-  if (dvt)
-    add(out, snug::dot(u * columns(over_s), dvt - snug::dot(snug::dot(dvt, t(vt)), vt)));
+  if (du) add(out, snug::dot((du - snug::dot(u, snug::dot(t(u), du))) * columns(over_s), vt));
+  if (dvt) add(out, snug::dot(u * columns(over_s), dvt - snug::dot(snug::dot(dvt, t(vt)), vt)));
   return {out};
 }
 

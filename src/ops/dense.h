@@ -64,7 +64,8 @@ double eliminate(std::string_view op, Matrix& a, Matrix& b);
 /// Eigenvalues in rising order and eigenvectors (columns) of a symmetric matrix, by Jacobi's
 /// rotations.
 void jacobi(Matrix a, std::vector<double>& values, Matrix& vectors);
-/// a = u diag(s) vt with s falling and k = min(rows, cols) values, by Hestenes' one-sided rotations.
+/// a = u diag(s) vt with s falling and k = min(rows, cols) values, by Hestenes' one-sided
+/// rotations.
 struct ThinSvd {
   Matrix u;
   std::vector<double> s;

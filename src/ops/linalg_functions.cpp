@@ -249,7 +249,8 @@ Expr matrix_power(const Arg& a, std::int64_t n) {
     return eye(size, size, 0, a.expr.dtype());
   }
   Expr square = n < 0 ? inverse(a) : a.expr, out;
-  for (std::uint64_t left = n < 0 ? 0 - static_cast<std::uint64_t>(n) : static_cast<std::uint64_t>(n);
+  for (std::uint64_t left = n < 0 ? 0 - static_cast<std::uint64_t>(n)
+                                  : static_cast<std::uint64_t>(n);
        left > 0;) {
     if (left & 1) out = out ? dot(out, square) : square;
     left >>= 1;
@@ -328,7 +329,8 @@ Expr norm(const Arg& x, double ord) {
     if (ord == 0) return sum(ne(x, cast(Expr(0), x.expr.dtype())));
     if (ord == 1) return sum(abs(x));
     if (ord == 2) return sqrt(sum(sqr(x)));
-    return pow(sum(pow(abs(x), ord)), 1 / ord);
+    Expr total = sum(pow(abs(x), ord));
+    return pow(total, typed_number(1 / ord, to_float(total.dtype())));
   }
   if (ndim == 2) {
     if (ord == 1) return max(sum(abs(x), 0));

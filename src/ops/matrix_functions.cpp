@@ -43,8 +43,8 @@ void slogdet_reference(const ReferenceArgs& r) {
   }
   const double d = determinant(a);
   r.y[0].f[0] = std::isnan(d) ? d : d > 0 ? 1 : d < 0 ? -1 : 0;
-  r.y[1].f[0] = d == 0 ? -std::numeric_limits<double>::infinity()
-                       : logarithm + std::log(std::fabs(d));
+  r.y[1].f[0] =
+      d == 0 ? -std::numeric_limits<double>::infinity() : logarithm + std::log(std::fabs(d));
 }
 
 /// The product of the lengths of the rows (Hadamard's bound), which the rounding of a determinant
@@ -284,6 +284,8 @@ const OpDef lstsq = {
           Type x, rank, s;
           x.dtype = s.dtype = a.dtype;
           x.dims = {a.dims[1], b.dims[1]};
+          if (a.broadcastable(1)) x.broadcast |= 1;
+          if (b.broadcastable(1)) x.broadcast |= 2;
           rank.dtype = DType::I64;
           s.dims = {f.sizes.min(a.dims[0], a.dims[1])};
           f.out(x);

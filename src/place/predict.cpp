@@ -46,8 +46,8 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
   }
   // Products of whole matrices, in units of n * n * n.
   constexpr std::pair<std::string_view, double> kCubic[] = {
-      {"det", 0.7},   {"eigh", 9},     {"eigvalsh", 1.4}, {"expm", 25},  {"inverse", 2}, {"lstsq", 5},
-      {"qr", 2.7},    {"qr_r", 1.4},   {"slogdet", 0.7},  {"svd", 20},   {"svdvals", 4},
+      {"det", 0.7}, {"eigh", 9},   {"eigvalsh", 1.4}, {"expm", 25}, {"inverse", 2}, {"lstsq", 5},
+      {"qr", 2.7},  {"qr_r", 1.4}, {"slogdet", 0.7},  {"svd", 20},  {"svdvals", 4},
   };
   for (auto [name, factor] : kCubic)
     if (op == name && in[0].size() == 2)

@@ -60,9 +60,7 @@ def solve(
     return _core.solve(a, b, kinds[assume_a], trans)
 
 
-def solve_triangular(
-    a: Any, b: Any, trans: bool = False, lower: bool = False
-) -> _core.Variable:
+def solve_triangular(a: Any, b: Any, trans: bool = False, lower: bool = False) -> _core.Variable:
     """The x with dot(a, x) = b (trans: dot(a.T, x) = b) for a triangular a."""
     return _core.solve(a, b, "lower" if lower else "upper", bool(trans))
 

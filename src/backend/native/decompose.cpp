@@ -29,13 +29,13 @@ class Parts {
 
 /// LAPACK's iterations may not end on these.
 template <class T>
-void require_finite(std::string_view op, const T* by_columns, std::int64_t rows, std::int64_t cols) {
+void require_finite(std::string_view op, const T* by_columns, std::int64_t rows,
+                    std::int64_t cols) {
   for (std::int64_t k = 0; k < rows * cols; ++k)
     if (!std::isfinite(by_columns[k])) {
       for (std::int64_t i = 0; i < rows; ++i)  // the first one, by rows
         for (std::int64_t j = 0; j < cols; ++j)
-          if (!std::isfinite(by_columns[j * rows + i]))
-            ops::fail_not_finite(op, i, j, rows, cols);
+          if (!std::isfinite(by_columns[j * rows + i])) ops::fail_not_finite(op, i, j, rows, cols);
     }
 }
 

@@ -97,7 +97,7 @@ class Exponential {
   /// With the odd part u = a (c1 + c3 a^2 + ...) and the even part v, exp is (v - u)^-1 (v + u).
   void approximate(const Approximant& p, T* a) {
     T *const a2 = buffer_[0], *u = buffer_[1], *v = buffer_[2], *power = buffer_[3],
-            *spare = buffer_[4], *const high = buffer_[5];
+             *spare = buffer_[4], *const high = buffer_[5];
     const double* c = p.coefficients;
     multiply(n_, a, a, a2);
     diagonal(u, c[1]);
@@ -151,8 +151,7 @@ class ExpmCall : public Call {
   explicit ExpmCall(const CallSite& site) : Call(site) {
     check_dtype("expm", in_[0]);
     const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
-    workspace =
-        align64(kBuffers * n * n * size_of(in_[0].dtype)) + align64(n * sizeof(lapack_int));
+    workspace = align64(kBuffers * n * n * size_of(in_[0].dtype)) + align64(n * sizeof(lapack_int));
   }
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);

@@ -214,8 +214,8 @@ class DeterminantCall : public Call {
   void determinant(const RunArgs& args, const ArgDesc& a) const {
     const int n = static_cast<int>(a.shape[0]);
     T* const factors = reinterpret_cast<T*>(args.workspace);
-    auto* const pivots = reinterpret_cast<lapack_int*>(
-        args.workspace + align64(std::uint64_t{sizeof(T)} * n * n));
+    auto* const pivots =
+        reinterpret_cast<lapack_int*>(args.workspace + align64(std::uint64_t{sizeof(T)} * n * n));
     std::int64_t failed = 0;
     if (n > 0) {
       copy(by_rows(a.dtype, n, n), args.workspace, a, args.in[0], threads_);

@@ -9,8 +9,8 @@
 #include "backend/native/call.h"
 
 /// LAPACK under one name per routine for both precisions, matrices by columns. Work arrays are
-/// ours; a size of -1 asks for the best one, which comes in work[0]. LAPACK's OpenBLAS keeps packing
-/// buffers of its own.
+/// ours; a size of -1 asks for the best one, which comes in work[0]. LAPACK's OpenBLAS keeps
+/// packing buffers of its own.
 namespace snug::native {
 
 #define SNUG_LAPACK(T, letter)                                                                    \
