@@ -102,9 +102,6 @@ void bind_reductions(nb::module_& m) {
 void bind_linear(nb::module_& m) {
   define(m, "tensordot", tensordot, tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
          "The product summed over pairs of axes.");
-  define(m, "cholesky", cholesky, tensor_arg("a"), arg("lower") = true);
-  define(m, "solve", solve, tensor_arg("a"), tensor_arg("b"), arg("kind") = "general",
-         arg("trans") = false);
   m.def(
       "conv2d",
       [](handle x, handle w, const std::string& border_mode, handle pad,
@@ -226,6 +223,7 @@ void bind_ops(nb::module_& m) {
   bind_reductions(m);
   bind_shapes(m);
   bind_linear(m);
+  bind_linalg(m);
   bind_random(m);
   bind_loops(m);
   bind_grad(m);

@@ -34,7 +34,10 @@ bool is_sum(const Node& n) {
 }
 
 /// Rounding anywhere in it reaches every element.
-bool mixes(const Node& n) { return n.inner || n.op->name == "cholesky" || n.op->name == "solve"; }
+bool mixes(const Node& n) {
+  constexpr std::string_view kWhole[] = {"eigvalsh", "svdvals"};
+  return n.inner || std::find(std::begin(kWhole), std::end(kWhole), n.op->name) != std::end(kWhole);
+}
 
 double largest_of(const RefTensor& t) {
   double largest = 0;
@@ -186,6 +189,17 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
   } else {
     wanted = task.writes;
   }
+  if (task.kind == Task::Kind::Library && p.graph.node(task.index).op->residual) {
+    const Node& n = p.graph.node(task.index);
+    auto& problem = problems_[at];
+    for (Value x : n.inputs) {
+      const Value root = p.places.at(x).root;
+      const auto it = std::find(task.reads.begin(), task.reads.end(), root);
+      problem.push_back(read(
+          state, x, state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]]));
+    }
+    return;
+  }
   evaluate(state, at, wanted);
 }
 
@@ -225,6 +239,32 @@ void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
   }
 }
 
+void StepChecker::check_residual(const RunState& state, std::uint32_t at) {
+  const Program& p = executable_.lowered->program;
+  const Step& step = executable_.planned->schedule.steps[at];
+  const Task& task = p.tasks[step.task];
+  const auto problem = problems_.find(at);
+  if (problem == problems_.end()) return;
+  const Node& n = p.graph.node(task.index);
+  std::vector<const RefTensor*> inputs;
+  for (const RefTensor& x : problem->second) inputs.push_back(&x);
+  std::vector<RefTensor> outputs;
+  double eps = 0;
+  for (std::size_t k = 0; k < task.writes.size(); ++k) {
+    outputs.push_back(read(state, task.writes[k], state.buffers[step.writes[k]]));
+    if (outputs.back().floating()) eps = std::max(eps, epsilon_of(outputs.back().dtype));
+    expected_.erase(task.writes[k]);
+  }
+  const double residual = n.op->residual({n.attrs, inputs, outputs, {}});
+  problems_.erase(problem);
+  if (residual <= kRoundings * eps) return;
+  throw Error(Fault::Internal,
+              fmt::format("step {} ({}): the residual of %{} is {}, rounding explains {}", at,
+                          task.name, task.index, residual, kRoundings * eps),
+              "this is a fault of Snug, not of your program; please report it with this text",
+              task.origin);
+}
+
 void StepChecker::poison_dead(const RunState& state, std::uint32_t at) const {
   const Schedule& s = executable_.planned->schedule;
   std::vector<bool> handed(s.buffers.size(), false);
@@ -240,6 +280,7 @@ void StepChecker::after(const RunState& state, std::uint32_t at) {
   const Step& step = executable_.planned->schedule.steps[at];
   if (!step.commit_copy) {
     const Task& task = executable_.lowered->program.tasks[step.task];
+    check_residual(state, at);
     for (std::size_t k = 0; k < task.writes.size(); ++k)
       if (expected_.count(task.writes[k])) {
         compare(state, at, task.writes[k], state.buffers[step.writes[k]]);

@@ -23,6 +23,8 @@ class StepChecker : public StepObserver {
   /// The reference values of `wanted`, from the values the step reads.
   void evaluate(const RunState& state, std::uint32_t step, const std::vector<Value>& wanted);
   void compare(const RunState& state, std::uint32_t step, Value v, std::byte* buffer) const;
+  /// Ops with a residual: their results are judged by it, as a whole.
+  void check_residual(const RunState& state, std::uint32_t step);
   void poison_dead(const RunState& state, std::uint32_t step) const;
 
   /// What the reference has, rounded to the dtype, and how far rounding on the way may lead from
@@ -34,6 +36,8 @@ class StepChecker : public StepObserver {
 
   const Executable& executable_;
   std::unordered_map<Value, Expected, ValueHash> expected_;  // values still to be compared
+  /// Per step, the inputs of an op whose results are judged by its residual: it may overwrite them.
+  std::unordered_map<std::uint32_t, std::vector<RefTensor>> problems_;
 };
 
 }  // namespace snug

@@ -202,7 +202,10 @@ struct OpDef {
   /// input 0 that none runs along have size 1.
   int (*source_axis)(const AxisArgs&, std::size_t axis) = nullptr;
   void (*reference)(const ReferenceArgs&) = nullptr;  // all but elementwise and reductions
-  BatchRule (*batch)(const BatchArgs&) = nullptr;     // all but elementwise and reductions
+  /// Where rounding may change results beyond comparing, as the signs of eigenvectors: how far `y`
+  /// is from solving the problem `x`, relative to the sizes in it. Null: compared one by one.
+  double (*residual)(const ReferenceArgs&) = nullptr;
+  BatchRule (*batch)(const BatchArgs&) = nullptr;  // all but elementwise and reductions
   Samples samples = {};
 };
 inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }

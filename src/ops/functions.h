@@ -256,10 +256,6 @@ Expr dot(const Arg& a, const Arg& b);
 Expr batched_dot(const Arg& a, const Arg& b);
 Expr tensordot(const Arg& a, const Arg& b, const std::vector<std::int64_t>& axes_a,
                const std::vector<std::int64_t>& axes_b);
-/// L with L L' = a (lower), or U with U' U = a. Reads one triangle of a.
-Expr cholesky(const Arg& a, bool lower = true);
-/// The x with a x = b. kind: "general", "lower", "upper" or "positive".
-Expr solve(const Arg& a, const Arg& b, const std::string& kind = "general", bool trans = false);
 
 struct ConvOptions {
   std::string border_mode = "valid";   // "valid", "half", "full"; or
@@ -330,3 +326,5 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
          const std::vector<Expr>& sequences, Here where = Here::current());
 
 }  // namespace snug
+
+#include "ops/linalg_functions.h"  // IWYU pragma: export

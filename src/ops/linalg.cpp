@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "ops/batch_rules.h"
-#include "ops/rules.h"
+#include "ops/dense.h"
 
 namespace snug::ops {
 namespace {
@@ -65,24 +65,6 @@ void multiply(const RefTensor& a, const RefTensor& b, RefTensor& y, std::int64_t
     }
 }
 
-void require_square(Infer& f) {
-  f.require_ndim(0, 2);
-  if (f.in(0).dtype != DType::F32 && f.in(0).dtype != DType::F64)
-    f.error(Fault::Type, fmt::format("takes float32 or float64, not {}", name_of(f.in(0).dtype)),
-            "cast it");
-  f.require_equal(f.in(0).dims[0], f.in(0).dims[1], "the matrix is not square");
-}
-
-Expr diagonal_of(const Expr& x) {
-  return x * snug::eye(snug::shape_i(x, 0), snug::shape_i(x, 1), 0, x.dtype());
-}
-
-/// The gradient by a symmetric matrix of which one triangle is read.
-Expr one_triangle(const Expr& s, bool lower) {
-  Expr both = s + snug::transpose(s);
-  return (lower ? snug::tril(both) : snug::triu(both)) - diagonal_of(s);
-}
-
 Expr tri_solve(const Expr& a, const Expr& b, const char* kind, bool trans) {
   return apply(ops::solve, {a, b}, {{"kind", std::string(kind)}, {"trans", trans}});
 }
@@ -111,12 +93,7 @@ void cholesky_reference(const ReferenceArgs& r) {
       if (i > j) {
         l[i * n + j] = v / l[j * n + j];
       } else {
-        if (!(v > 0))
-          fail(Fault::Numeric,
-               fmt::format("cholesky: the matrix is not positive definite: leading minor of order "
-                           "{} of a {} x {} matrix",
-                           j + 1, n, n),
-               "add a small multiple of the identity, or compute in float64");
+        if (!(v > 0)) fail_not_positive("cholesky", j + 1, n);
         l[j * n + j] = std::sqrt(v);
       }
     }
@@ -155,40 +132,42 @@ Exprs solve_grad(const GradArgs& g) {
   return out;
 }
 
-void solve_reference(const ReferenceArgs& r) {
+/// The matrix of the system: what the kind says is read of a, transposed if asked for.
+Matrix read_by_solve(const ReferenceArgs& r) {
   const Kind kind = solve_kind(r.attrs);
-  const bool trans = r.attrs.flag("trans");
-  const RefTensor &a = *r.x[0], &b = *r.x[1];
-  const std::int64_t n = a.shape[0], m = b.shape[1];
-  std::vector<double> w(static_cast<std::size_t>(n * n), 0.0);
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < n; ++j) {
-      bool used = kind == Kind::General || (kind == Kind::Upper ? i <= j : i >= j);
-      if (used) w[trans ? j * n + i : i * n + j] = a.f[i * n + j];
-      if (used && kind == Kind::Positive) w[j * n + i] = w[i * n + j] = a.f[i * n + j];
+  Matrix a(*r.x[0]);
+  for (std::int64_t i = 0; i < a.rows; ++i)
+    for (std::int64_t j = 0; j < i; ++j) {
+      if (kind == Kind::Lower) a(j, i) = 0;
+      if (kind == Kind::Upper) a(i, j) = 0;
+      if (kind == Kind::Positive) a(j, i) = a(i, j);
     }
-  std::vector<double> x = b.f;
-  // Elimination with row exchanges serves all kinds; the kind only says what is read of a.
-  for (std::int64_t c = 0; c < n; ++c) {
-    std::int64_t pivot = c;
-    for (std::int64_t i = c + 1; i < n; ++i)
-      if (std::fabs(w[i * n + c]) > std::fabs(w[pivot * n + c])) pivot = i;
-    if (w[pivot * n + c] == 0)
-      fail(Fault::Numeric,
-           fmt::format("solve: the matrix is singular: pivot {} of a {} x {} matrix is zero", c + 1,
-                       n, n),
-           "add a small multiple of the identity, or solve the least squares problem");
-    for (std::int64_t j = 0; j < n; ++j) std::swap(w[c * n + j], w[pivot * n + j]);
-    for (std::int64_t j = 0; j < m; ++j) std::swap(x[c * m + j], x[pivot * m + j]);
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (i == c || w[i * n + c] == 0) continue;
-      double q = w[i * n + c] / w[c * n + c];
-      for (std::int64_t j = c; j < n; ++j) w[i * n + j] -= q * w[c * n + j];
-      for (std::int64_t j = 0; j < m; ++j) x[i * m + j] -= q * x[c * m + j];
+  return r.attrs.flag("trans") ? a.transposed() : a;
+}
+
+void solve_reference(const ReferenceArgs& r) {
+  // Elimination serves all kinds; the kind only says what is read of a.
+  Matrix w = read_by_solve(r), x(*r.x[1]);
+  eliminate("solve", w, x);
+  x.store(r.y[0]);
+}
+
+/// Rounding moves a, not the result: x solves a problem near the given one.
+double solve_residual(const ReferenceArgs& r) {
+  const Matrix a = read_by_solve(r), b(*r.x[1]), x(r.y[0]);
+  return relative(a * x - b, static_cast<double>(a.rows) * a.largest() * x.largest());
+}
+
+double cholesky_residual(const ReferenceArgs& r) {
+  const bool lower = r.attrs.flag("lower");
+  const Matrix y(r.y[0]), l = lower ? y : y.transposed(), a(*r.x[0]);
+  Matrix difference = l * l.transposed();
+  for (std::int64_t i = 0; i < a.rows; ++i)
+    for (std::int64_t j = 0; j < a.cols; ++j) {
+      difference(i, j) -= (i >= j) == lower || i == j ? a(i, j) : a(j, i);
+      if (j > i && l(i, j) != 0) return 1;
     }
-  }
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < m; ++j) r.y[0].f[i * m + j] = x[i * m + j] / w[i * n + i];
+  return relative(difference, a.largest());
 }
 
 }  // namespace
@@ -257,6 +236,7 @@ const OpDef cholesky = {
         },
     .grad = cholesky_grad,
     .reference = cholesky_reference,
+    .residual = cholesky_residual,
 };
 
 const OpDef solve = {
@@ -279,6 +259,7 @@ const OpDef solve = {
         },
     .grad = solve_grad,
     .reference = solve_reference,
+    .residual = solve_residual,
     .batch = batch_solve,
 };
 

@@ -28,6 +28,10 @@ extern const OpDef arange, random_uniform, random_normal, eye;
 extern const OpDef check_index, gather, scatter_add, scatter_set, nonzero;
 // linalg.cpp
 extern const OpDef dot, batched_dot, cholesky, solve;
+// matrix_functions.cpp
+extern const OpDef inverse, det, slogdet, expm, lstsq;
+// decompose.cpp
+extern const OpDef qr, qr_r, svd, svdvals, eigh, eigvalsh;
 // conv.cpp
 extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight;
 // softmax.cpp

@@ -44,6 +44,14 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
     double columns = op == "solve" && in[1].size() == 2 ? static_cast<double>(in[1][1]) : 1;
     return n * n * n / 3 + (op == "solve" ? 2 * n * n * columns : 0);
   }
+  // Products of whole matrices, in units of n * n * n.
+  constexpr std::pair<std::string_view, double> kCubic[] = {
+      {"det", 0.7}, {"eigh", 9},   {"eigvalsh", 1.4}, {"expm", 25}, {"inverse", 2}, {"lstsq", 5},
+      {"qr", 2.7},  {"qr_r", 1.4}, {"slogdet", 0.7},  {"svd", 20},  {"svdvals", 4},
+  };
+  for (auto [name, factor] : kCubic)
+    if (op == name && in[0].size() == 2)
+      return factor * count(in[0]) * static_cast<double>(std::min(in[0][0], in[0][1]));
   if (has(*node.op, kReduction)) return count(in[0]);
   return count(out.empty() ? Dims{} : out[0]) * work_per_element(node, in_dtypes);
 }

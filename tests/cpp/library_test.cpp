@@ -614,6 +614,86 @@ TEST(Library, SolveFailures) {
             "solve: the matrix is singular: pivot 2 of a 3 x 3 matrix is zero");
 }
 
+/// The rows' own measure says whether results are right; guards say whether workspace was
+/// announced.
+TEST(Library, MatrixFunctions) {
+  struct Case {
+    const char* op;
+    Attrs attrs;
+    bool square;
+  };
+  const Case cases[] = {
+      {"inverse", {}, true},
+      {"det", {}, true},
+      {"slogdet", {}, true},
+      {"expm", {}, true},
+      {"eigh", {{"lower", true}}, true},
+      {"eigh", {{"lower", false}}, true},
+      {"eigvalsh", {{"lower", true}}, true},
+      {"qr", {{"complete", false}}, false},
+      {"qr", {{"complete", true}}, false},
+      {"qr_r", {}, false},
+      {"svd", {{"full", false}}, false},
+      {"svd", {{"full", true}}, false},
+      {"svdvals", {}, false},
+      {"lstsq", {{"rcond", -1.0}}, false},
+  };
+  const std::pair<std::int64_t, std::int64_t> sizes[] = {{0, 0}, {1, 1}, {4, 4},  {33, 33}, {0, 3},
+                                                         {3, 0}, {7, 3}, {3, 50}, {130, 20}};
+  for (const Case& c : cases)
+    for (DType t : {DType::F32, DType::F64})
+      for (auto [m, n] : sizes) {
+        if (c.square && m != n) continue;
+        SCOPED_TRACE(fmt::format("{} {} {} x {}", c.op, name_of(t), m, n));
+        const OpDef& row = find_op(c.op);
+        Array a = random_array(t, {m, n});
+        if (c.square) a = positive_matrix(t, n);
+        const std::string op = c.op;
+        const std::int64_t k = std::min(m, n);
+        const auto all = [&](const char* flag) { return c.attrs.flag(flag); };
+        std::vector<Array> in{a};
+        std::vector<ArgDesc> out;
+        if (op == "inverse" || op == "expm") out = {desc(t, {n, n})};
+        if (op == "det") out = {desc(t, {})};
+        if (op == "slogdet") out = {desc(t, {}), desc(t, {})};
+        if (op == "eigh") out = {desc(t, {n}), desc(t, {n, n})};
+        if (op == "eigvalsh") out = {desc(t, {n})};
+        if (op == "qr") {
+          const std::int64_t columns = all("complete") ? m : k;
+          out = {desc(t, {m, columns}), desc(t, {columns, n})};
+        }
+        if (op == "qr_r") out = {desc(t, {k, n})};
+        if (op == "svd")
+          out = {desc(t, {m, all("full") ? m : k}), desc(t, {k}),
+                 desc(t, {all("full") ? n : k, n})};
+        if (op == "svdvals") out = {desc(t, {k})};
+        if (op == "lstsq") {
+          in.push_back(random_array(t, {m, 2}));
+          out = {desc(t, {n, 2}), desc(DType::I64, {}), desc(t, {k})};
+        }
+        for (Form form : kForms) {
+          std::vector<Array> given = in;
+          given[0] = in_form(a, form);
+          Call call(c.op, c.attrs, given, out);
+          std::vector<RefTensor> x, y;
+          std::vector<const RefTensor*> inputs;
+          for (const Array& v : given) x.push_back(RefTensor::from(v));
+          for (const RefTensor& v : x) inputs.push_back(&v);
+          for (const Array& v : run_all(call, given, false)) y.push_back(RefTensor::from(v));
+          const double eps = t == DType::F32 ? 0x1p-24 : 0x1p-53;
+          if (row.residual) {
+            EXPECT_LE(row.residual({c.attrs, inputs, y, {}}), 64 * eps);
+            continue;
+          }
+          std::vector<RefTensor> want;
+          for (const ArgDesc& o : out) want.push_back(RefTensor::zeros(o.dtype, o.shape));
+          row.reference({c.attrs, inputs, want, {}});
+          for (std::size_t i = 0; i < want[0].f.size(); ++i)
+            EXPECT_NEAR(y[0].f[i], want[0].f[i], 64 * eps * (1 + std::abs(want[0].f[0]) + n));
+        }
+      }
+}
+
 // --- moving elements --------------------------------------------------------------------------
 
 TEST(Library, CopyBetweenAnyStrides) {

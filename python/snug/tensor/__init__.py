@@ -18,6 +18,7 @@ from snug.printing import min_informative_str, pprint
 from snug.tensor import (
     _methods,
     extra_ops,
+    nlinalg,
     nnet,
     shared_randomstreams,
     sharedvar,

@@ -1,4 +1,4 @@
-"""Factorisations and linear systems."""
+"""Factorisations and linear systems, with the names Theano takes from SciPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,29 @@ from typing import Any
 from snug import _core
 from snug._errors import error
 
-__all__ = ["cholesky", "solve", "solve_lower_triangular", "solve_upper_triangular"]
+__all__ = [
+    "Solve",
+    "cholesky",
+    "eigvalsh",
+    "expm",
+    "kron",
+    "solve",
+    "solve_lower_triangular",
+    "solve_symmetric",
+    "solve_triangular",
+    "solve_upper_triangular",
+]
+
+MATRIX_STRUCTURES = (
+    "general",
+    "symmetric",
+    "lower_triangular",
+    "upper_triangular",
+    "hermitian",
+    "banded",
+    "diagonal",
+    "toeplitz",
+)
 
 
 def cholesky(x: Any, lower: bool = True) -> _core.Variable:
@@ -38,6 +60,11 @@ def solve(
     return _core.solve(a, b, kinds[assume_a], trans)
 
 
+def solve_triangular(a: Any, b: Any, trans: bool = False, lower: bool = False) -> _core.Variable:
+    """The x with dot(a, x) = b (trans: dot(a.T, x) = b) for a triangular a."""
+    return _core.solve(a, b, "lower" if lower else "upper", bool(trans))
+
+
 def solve_lower_triangular(a: Any, b: Any, trans: bool = False) -> _core.Variable:
     """The x with dot(a, x) = b for a lower triangular a."""
     return _core.solve(a, b, "lower", trans)
@@ -46,3 +73,57 @@ def solve_lower_triangular(a: Any, b: Any, trans: bool = False) -> _core.Variabl
 def solve_upper_triangular(a: Any, b: Any, trans: bool = False) -> _core.Variable:
     """The x with dot(a, x) = b for an upper triangular a."""
     return _core.solve(a, b, "upper", trans)
+
+
+def solve_symmetric(a: Any, b: Any) -> _core.Variable:
+    """The x with dot(a, x) = b for a symmetric a. All of a is read and has a gradient, as in
+    Theano; solve(..., assume_a="pos") uses positive definiteness."""
+    return _core.solve(a, b, "general", False)
+
+
+class Solve:
+    """`Solve(A_structure, lower)(a, b)`: Theano's form of `solve`. Only triangular structures make
+    a difference; overwriting is decided by the memory plan."""
+
+    def __init__(
+        self,
+        A_structure: str = "general",
+        lower: bool = False,
+        overwrite_A: bool = False,
+        overwrite_b: bool = False,
+    ) -> None:
+        if A_structure not in MATRIX_STRUCTURES:
+            raise error(
+                ValueError,
+                f"Solve: A_structure is {A_structure!r}",
+                f"choose one of {', '.join(map(repr, MATRIX_STRUCTURES))}",
+            )
+        self.A_structure = A_structure
+        self.lower = lower
+        self.overwrite_A = overwrite_A
+        self.overwrite_b = overwrite_b
+
+    def __repr__(self) -> str:
+        return f"Solve({self.A_structure!r}, lower={self.lower})"
+
+    def __call__(self, A: Any, b: Any) -> _core.Variable:
+        kinds = {"lower_triangular": "lower", "upper_triangular": "upper"}
+        return _core.solve(A, b, kinds.get(self.A_structure, "general"), False)
+
+
+def eigvalsh(a: Any, b: Any = None, lower: bool = True) -> _core.Variable:
+    """The eigenvalues of a symmetric a, rising; with b the w in dot(a, v) = w * dot(b, v) for a
+    positive definite b. One triangle of each is read."""
+    if b is None:
+        return _core.eigvalsh(a, bool(lower))
+    return _core.eigvalsh_of_pair(a, b, bool(lower))
+
+
+def kron(a: Any, b: Any) -> _core.Variable:
+    """The Kronecker product, as scipy.linalg.kron."""
+    return _core.kron(a, b)
+
+
+def expm(A: Any) -> _core.Variable:
+    """The matrix exponential of a square matrix."""
+    return _core.expm(A)

@@ -1,13 +1,13 @@
-#include <cblas.h>
-#include <lapacke.h>
-
 #include <algorithm>
-#include <climits>
+#include <cmath>
+#include <limits>
 
 #include "backend/native/call.h"
 #include "backend/native/copy.h"
+#include "backend/native/lapack.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "ops/dense.h"
 
 // A row-major matrix is its transpose to LAPACK, so lower and upper change places and no
 // transposing copy is made. Every routine here works in the output or the workspace.
@@ -15,19 +15,6 @@
 namespace snug::native {
 namespace {
 
-// One name per routine, for both precisions.
-lapack_int potrf(char uplo, int n, float* a) {
-  return LAPACKE_spotrf_work(LAPACK_COL_MAJOR, uplo, n, a, n);
-}
-lapack_int potrf(char uplo, int n, double* a) {
-  return LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, uplo, n, a, n);
-}
-lapack_int getrf(int n, float* a, lapack_int* pivots) {
-  return LAPACKE_sgetrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);
-}
-lapack_int getrf(int n, double* a, lapack_int* pivots) {
-  return LAPACKE_dgetrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);
-}
 /// b (n, m) = op(a)^-1 . b, row-major.
 void trsm(CBLAS_UPLO uplo, bool trans, bool unit, int n, int m, const float* a, float* b) {
   cblas_strsm(CblasRowMajor, CblasLeft, uplo, trans ? CblasTrans : CblasNoTrans,
@@ -38,25 +25,6 @@ void trsm(CBLAS_UPLO uplo, bool trans, bool unit, int n, int m, const double* a,
               unit ? CblasUnit : CblasNonUnit, n, m, 1.0, a, n, b, m);
 }
 
-template <class F>
-void with_float(DType dtype, F&& f) {
-  if (dtype == DType::F32)
-    f(float{});
-  else
-    f(double{});
-}
-
-void check_dtype(std::string_view op, const ArgDesc& a) {
-  if (a.dtype != DType::F32 && a.dtype != DType::F64)
-    fail(Fault::Unsupported, fmt::format("{}: not done on {}", op, name_of(a.dtype)),
-         "cast to float32 or float64 first");
-}
-
-void check_shape(std::string_view op, const ArgDesc& a) {
-  SNUG_CHECK(a.shape.size() == 2 && a.shape[0] == a.shape[1] && a.shape[0] <= INT_MAX,
-             "{}: a matrix of shape {}", op, describe_shape(a.shape));
-}
-
 /// Factorises a row-major matrix in place, reading and writing one triangle. NaN counts as not
 /// positive.
 template <class T>
@@ -65,12 +33,7 @@ void factor_positive(std::string_view op, bool lower, int n, T* a) {
   SNUG_CHECK(failed >= 0, "{}: argument {} of potrf", op, -failed);
   for (std::int64_t i = 0; failed == 0 && i < n; ++i)
     if (!(a[i * n + i] > 0)) failed = i + 1;
-  if (failed > 0)
-    fail(Fault::Numeric,
-         fmt::format("{}: the matrix is not positive definite: leading minor of order {} of a "
-                     "{} x {} matrix",
-                     op, failed, n, n),
-         "add a small multiple of the identity, or compute in float64");
+  if (failed > 0) ops::fail_not_positive(op, failed, n);
 }
 
 class CholeskyCall : public Call {
@@ -80,7 +43,7 @@ class CholeskyCall : public Call {
   }
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);
-    check_shape("cholesky", a);
+    check_square("cholesky", a);
     if (a.shape[0] == 0) return;
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -126,7 +89,7 @@ class SolveCall : public Call {
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);
     const ArgDesc& b = in(args, 1);
-    check_shape("solve", a);
+    check_square("solve", a);
     const std::int64_t n = a.shape[0], columns = b.shape.size() == 1 ? 1 : b.shape[1];
     SNUG_CHECK(b.shape[0] == n && columns <= INT_MAX, "solve: {} with {}", describe_shape(a.shape),
                describe_shape(b.shape));
@@ -143,13 +106,6 @@ class SolveCall : public Call {
  private:
   enum class Kind : std::uint8_t { General, Lower, Upper, Positive };
 
-  [[noreturn]] static void singular(std::int64_t pivot, int n) {
-    fail(Fault::Numeric,
-         fmt::format("solve: the matrix is singular: pivot {} of a {} x {} matrix is zero", pivot,
-                     n, n),
-         "add a small multiple of the identity, or solve the least squares problem");
-  }
-
   template <class T>
   void solve(int n, int m, const T* a, T* x, std::byte* workspace) const {
     const std::int64_t elements = std::int64_t{n} * n;
@@ -158,7 +114,7 @@ class SolveCall : public Call {
       case Kind::Lower:
       case Kind::Upper:
         for (std::int64_t i = 0; i < n; ++i)
-          if (a[i * n + i] == 0) singular(i + 1, n);
+          if (a[i * n + i] == 0) ops::fail_singular("solve", i + 1, n);
         trsm(kind_ == Kind::Lower ? CblasLower : CblasUpper, trans_, false, n, m, a, x);
         return;
       case Kind::Positive:
@@ -181,7 +137,7 @@ class SolveCall : public Call {
   void solve_general(int n, int m, T* factors, lapack_int* pivots, T* x) const {
     const std::int64_t failed = getrf(n, factors, pivots);
     SNUG_CHECK(failed >= 0, "solve: argument {} of getrf", -failed);
-    if (failed > 0) singular(failed, n);
+    if (failed > 0) ops::fail_singular("solve", failed, n);
     const auto exchange = [&](std::int64_t i) {
       const std::int64_t other = pivots[i] - 1;
       if (other != i) std::swap_ranges(x + i * m, x + (i + 1) * m, x + other * m);
@@ -201,9 +157,100 @@ class SolveCall : public Call {
   bool trans_;
 };
 
+class InverseCall : public Call {
+ public:
+  explicit InverseCall(const CallSite& site) : Call(site) {
+    check_dtype("inverse", in_[0]);
+    const std::int64_t n = std::max<std::int64_t>(in_[0].shape[0], in_[0].shape[1]);
+    with_float(in_[0].dtype, [&](auto tag) {
+      using T = decltype(tag);
+      T size = 1;
+      if (n > 0) getri(static_cast<int>(n), static_cast<T*>(nullptr), nullptr, &size, -1);
+      workspace = align64(n * sizeof(lapack_int)) + work_bytes(size);
+    });
+  }
+  void run(const RunArgs& args) const override {
+    const ArgDesc& a = in(args, 0);
+    check_square("inverse", a);
+    const int n = static_cast<int>(a.shape[0]);
+    if (n == 0) return;
+    const OmpThreads scope(threads_);
+    copy(out(args, 0), args.out[0], a, args.in[0], threads_);
+    with_float(a.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      T* const y = reinterpret_cast<T*>(args.out[0]);
+      auto* const pivots = reinterpret_cast<lapack_int*>(args.workspace);
+      const std::int64_t failed = getrf(n, y, pivots);
+      SNUG_CHECK(failed >= 0, "inverse: argument {} of getrf", -failed);
+      if (failed > 0) ops::fail_singular("inverse", failed, n);
+      const std::uint64_t used = align64(n * sizeof(lapack_int));
+      T* const work = reinterpret_cast<T*>(args.workspace + used);
+      const std::int64_t again = getri(n, y, pivots, work, work_size<T>(workspace - used));
+      SNUG_CHECK(again == 0, "inverse: getri gives {}", again);
+    });
+  }
+};
+
+/// det and slogdet, by the pivots of the elimination.
+class DeterminantCall : public Call {
+ public:
+  explicit DeterminantCall(const CallSite& site, bool logarithm)
+      : Call(site), logarithm_(logarithm) {
+    check_dtype(name(), in_[0]);
+    const std::int64_t n = std::max<std::int64_t>(in_[0].shape[0], in_[0].shape[1]);
+    workspace = align64(n * n * size_of(in_[0].dtype)) + align64(n * sizeof(lapack_int));
+  }
+  void run(const RunArgs& args) const override {
+    const ArgDesc& a = in(args, 0);
+    check_square(name(), a);
+    const OmpThreads scope(threads_);
+    with_float(a.dtype, [&](auto tag) { determinant<decltype(tag)>(args, a); });
+  }
+
+ private:
+  std::string_view name() const { return logarithm_ ? "slogdet" : "det"; }
+
+  template <class T>
+  void determinant(const RunArgs& args, const ArgDesc& a) const {
+    const int n = static_cast<int>(a.shape[0]);
+    T* const factors = reinterpret_cast<T*>(args.workspace);
+    auto* const pivots =
+        reinterpret_cast<lapack_int*>(args.workspace + align64(std::uint64_t{sizeof(T)} * n * n));
+    std::int64_t failed = 0;
+    if (n > 0) {
+      copy(by_rows(a.dtype, n, n), args.workspace, a, args.in[0], threads_);
+      failed = getrf(n, factors, pivots);
+      SNUG_CHECK(failed >= 0, "{}: argument {} of getrf", name(), -failed);
+    }
+    // A zero pivot ends the elimination; what NaN there is decides then.
+    double product = 1, sum = 0, sign = 1;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double pivot = static_cast<double>(factors[i * n + i]);
+      const bool exchanged = pivots[i] != i + 1;
+      product *= exchanged ? -pivot : pivot;
+      if ((pivot < 0) != exchanged) sign = -sign;
+      sum += std::log(std::fabs(pivot));
+    }
+    if (failed > 0) sign = product = 0;
+    if (std::isnan(sum) && failed == 0) sign = sum;
+    if (failed > 0) sum = -std::numeric_limits<double>::infinity();
+    T* const first = reinterpret_cast<T*>(args.out[0]);
+    *first = static_cast<T>(logarithm_ ? sign : product);
+    if (logarithm_) *reinterpret_cast<T*>(args.out[1]) = static_cast<T>(sum);
+  }
+  bool logarithm_;
+};
+
 }  // namespace
 
 Prepared prepare_cholesky(const CallSite& site) { return std::make_unique<CholeskyCall>(site); }
+Prepared prepare_det(const CallSite& site) {
+  return std::make_unique<DeterminantCall>(site, false);
+}
+Prepared prepare_inverse(const CallSite& site) { return std::make_unique<InverseCall>(site); }
+Prepared prepare_slogdet(const CallSite& site) {
+  return std::make_unique<DeterminantCall>(site, true);
+}
 Prepared prepare_solve(const CallSite& site) { return std::make_unique<SolveCall>(site); }
 
 }  // namespace snug::native

@@ -165,6 +165,30 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
   }
 }
 
+/// Our threads take ranges of whole units of rows or columns, the last one with what is left, each
+/// with its own call of OpenBLAS. Its own threads would cut the inner sum by their number; one
+/// thread cuts it by k alone. A unit is a multiple of every kernel's tile, and parts are too large
+/// for the kernels of small matrices, so an element has the same value whatever the part it is in.
+constexpr std::int64_t kUnit = 192, kPart = 1 << 21;
+
+void blas_part(const Gemm& g, bool accumulate) {
+  const BlasLayout a = *blas_layout(g.m, g.k, g.a_row, g.a_col);
+  const BlasLayout b = *blas_layout(g.k, g.n, g.b_row, g.b_col);
+  const BlasLayout c = *blas_layout(g.m, g.n, g.c_row, g.c_col);
+  const OmpThreads scope(1);
+  const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
+  const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
+  const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
+  if (g.dtype == DType::F32)
+    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, reinterpret_cast<const float*>(g.a), a.ld,
+                reinterpret_cast<const float*>(g.b), b.ld, accumulate ? 1.0f : 0.0f,
+                reinterpret_cast<float*>(g.c), c.ld);
+  else
+    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, reinterpret_cast<const double*>(g.a), a.ld,
+                reinterpret_cast<const double*>(g.b), b.ld, accumulate ? 1.0 : 0.0,
+                reinterpret_cast<double*>(g.c), c.ld);
+}
+
 bool needs_tiles(const Gemm& g) {
   return is_float(g.dtype) && !blas_takes(g) && g.m * g.n * g.k >= kTinyGemm;
 }
@@ -193,21 +217,19 @@ bool blas_takes(const Gemm& g) {
 }
 
 void blas_gemm(const Gemm& g, int threads, bool accumulate) {
-  const BlasLayout a = *blas_layout(g.m, g.k, g.a_row, g.a_col);
-  const BlasLayout b = *blas_layout(g.k, g.n, g.b_row, g.b_col);
-  const BlasLayout c = *blas_layout(g.m, g.n, g.c_row, g.c_col);
-  const OmpThreads scope(threads);
-  const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
-  const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
-  const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
-  if (g.dtype == DType::F32)
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, reinterpret_cast<const float*>(g.a), a.ld,
-                reinterpret_cast<const float*>(g.b), b.ld, accumulate ? 1.0f : 0.0f,
-                reinterpret_cast<float*>(g.c), c.ld);
-  else
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, reinterpret_cast<const double*>(g.a), a.ld,
-                reinterpret_cast<const double*>(g.b), b.ld, accumulate ? 1.0 : 0.0,
-                reinterpret_cast<double*>(g.c), c.ld);
+  const bool by_rows = g.m >= g.n;
+  const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
+  const std::int64_t parts = std::min<std::int64_t>(threads, work / kPart);
+  if (parts <= 1 || units <= 1) return blas_part(g, accumulate);
+  parallel_ranges(units, work, static_cast<int>(parts), [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t from = first * kUnit, to = last == units ? all : last * kUnit;
+    const std::int64_t size = size_of(g.dtype);
+    Gemm part = g;
+    (by_rows ? part.m : part.n) = to - from;
+    (by_rows ? part.a : part.b) += from * size * (by_rows ? g.a_row : g.b_col);
+    part.c += from * size * (by_rows ? g.c_row : g.c_col);
+    blas_part(part, accumulate);
+  });
 }
 
 std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {

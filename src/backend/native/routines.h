@@ -14,13 +14,24 @@ Prepared prepare_concatenate(const CallSite& site);
 Prepared prepare_conv2d(const CallSite& site);
 Prepared prepare_conv2d_grad_input(const CallSite& site);
 Prepared prepare_conv2d_grad_weight(const CallSite& site);
+Prepared prepare_det(const CallSite& site);
 Prepared prepare_dot(const CallSite& site);  // and batched_dot
+Prepared prepare_eigh(const CallSite& site);
+Prepared prepare_eigvalsh(const CallSite& site);
+Prepared prepare_expm(const CallSite& site);
 Prepared prepare_gather(const CallSite& site);
+Prepared prepare_inverse(const CallSite& site);
+Prepared prepare_lstsq(const CallSite& site);
 Prepared prepare_nonzero(const CallSite& site);
+Prepared prepare_qr(const CallSite& site);
+Prepared prepare_qr_r(const CallSite& site);
 Prepared prepare_scatter_add(const CallSite& site);
 Prepared prepare_scatter_set(const CallSite& site);
 Prepared prepare_slice_inc(const CallSite& site);
 Prepared prepare_slice_set(const CallSite& site);
+Prepared prepare_slogdet(const CallSite& site);
 Prepared prepare_solve(const CallSite& site);
+Prepared prepare_svd(const CallSite& site);
+Prepared prepare_svdvals(const CallSite& site);
 
 }  // namespace snug::native
