@@ -18,6 +18,7 @@ const OpDef* const kOps[] = {
     &ops::argmin,
     &ops::asin,
     &ops::asinh,
+    &ops::assert_,
     &ops::atan,
     &ops::atan2,
     &ops::atanh,
@@ -38,6 +39,7 @@ const OpDef* const kOps[] = {
     &ops::cos,
     &ops::cosh,
     &ops::dimshuffle,
+    &ops::disconnected_grad,
     &ops::div,
     &ops::dot,
     &ops::eq,
@@ -51,6 +53,8 @@ const OpDef* const kOps[] = {
     &ops::floor_div,
     &ops::gather,
     &ops::ge,
+    &ops::grad_clip,
+    &ops::grad_scale,
     &ops::gt,
     &ops::input,
     &ops::invert,
@@ -75,6 +79,7 @@ const OpDef* const kOps[] = {
     &ops::neg,
     &ops::nonzero,
     &ops::pow,
+    &ops::print,
     &ops::prod,
     &ops::random_normal,
     &ops::random_uniform,
@@ -106,6 +111,7 @@ const OpDef* const kOps[] = {
     &ops::tan,
     &ops::tanh,
     &ops::trunc,
+    &ops::undefined_grad,
 };
 
 }  // namespace

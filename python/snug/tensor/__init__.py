@@ -7,7 +7,16 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug.gradient import consider_constant, grad
-from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg
+from snug.gradient import (
+    Lop,
+    Rop,
+    consider_constant,
+    grad,
+    hessian,
+    jacobian,
+    numeric_grad,
+    verify_grad,
+)
+from snug.tensor import _methods, extra_ops, nnet, opt, shared_randomstreams, sharedvar, slinalg
 from snug.tensor._basic import *
 from snug.tensor._types import *

@@ -22,6 +22,7 @@ constexpr auto kAny = LibraryEntry::Strides::Any;
 
 constexpr LibraryEntry kTable[] = {
     {"affine", "onednn", kMatrix, onednn::prepare_affine, by_onednn},
+    {"assert", "native", kAny, native::prepare_assert},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"batched_dot", "native", kAny, native::prepare_dot},
@@ -40,6 +41,7 @@ constexpr LibraryEntry kTable[] = {
     {"dot", "native", kAny, native::prepare_dot},
     {"gather", "native", kAny, native::prepare_gather},
     {"nonzero", "native", kAny, native::prepare_nonzero},
+    {"print", "native", kAny, native::prepare_print},
     {"scatter_add", "native", kAny, native::prepare_scatter_add},
     {"scatter_set", "native", kAny, native::prepare_scatter_set},
     {"slice_inc", "native", kAny, native::prepare_slice_inc},
