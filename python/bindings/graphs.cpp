@@ -47,7 +47,12 @@ void bind_graphs(nb::module_& m) {
         std::vector<Expr> all =
             depth_first(unwrap_all(roots, "ancestors"), unwrap_all(blockers, "ancestors"));
         if (leaves) std::erase_if(all, [](const Expr& e) { return static_cast<bool>(e->owner); });
-        return wrap_all(all);
+        // From below: an object that is made looks at what is below it and has none.
+        std::vector<nb::object> objects(all.size());
+        for (std::size_t i = all.size(); i-- > 0;) objects[i] = wrap(all[i]);
+        nb::list out;
+        for (const nb::object& o : objects) out.append(o);
+        return out;
       },
       arg("roots"), arg("blockers"), arg("leaves"),
       "What the roots depend on, down the first input first; only variables without an owner if "

@@ -38,17 +38,9 @@ std::vector<Expr> Lop(const std::vector<Expr>& f, const std::vector<Expr>& wrt,
   const std::vector<Expr> stable = stable_forms(f, kept);
   GradOptions known = options;
   known.known_grads.clear();
-  for (std::size_t i = 0; i < f.size(); ++i) {
-    // The same f twice: the contributions add up, while known gradients are what they are.
-    std::size_t same_as = 0;
-    while (same_as < known.known_grads.size() &&
-           !same(known.known_grads[same_as].first, stable[i]))
-      ++same_as;
-    if (same_as < known.known_grads.size())
-      known.known_grads[same_as].second = known.known_grads[same_as].second + eval_points[i];
-    else
-      known.known_grads.emplace_back(stable[i], eval_points[i]);
-  }
+  known.add_known = true;
+  for (std::size_t i = 0; i < f.size(); ++i)
+    known.known_grads.emplace_back(stable[i], eval_points[i]);
   return gradients({}, wrt, known);
 }
 

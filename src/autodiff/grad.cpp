@@ -19,9 +19,7 @@ bool carries_value(const Apply& a, std::size_t i) {
 }
 
 /// A contribution in the type of its variable. An integer variable keeps the float.
-Expr conformed(const Expr& g, const Expr& x, const Apply& from) {
-  SNUG_CHECK(g.ndim() == x.ndim(), "{}: the gradient has {} dimensions, its variable {}",
-             from.op->name, g.ndim(), x.ndim());
+Expr conformed(const Expr& g, const Expr& x) {
   Expr out = is_float(x.dtype()) ? cast(g, x.dtype()) : g;
   return rebroadcast(out, x.type().broadcast);
 }
@@ -153,7 +151,9 @@ class Sweep {
 
   void accumulate(const Expr& x, const Expr& g, const Apply& from) {
     if (known_.count(x.get())) return;
-    Expr part = conformed(g, x, from);
+    SNUG_CHECK(g.ndim() == x.ndim(), "{}: the gradient has {} dimensions, its variable {}",
+               from.op->name, g.ndim(), x.ndim());
+    Expr part = conformed(g, x);
     auto [it, fresh] = totals_.try_emplace(x.get(), part);
     if (!fresh) it->second = it->second + part;
   }
@@ -202,7 +202,10 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
            fmt::format("grad: {} has {} dimensions, its known gradient {}",
                        x ? label(x) : "(nothing)", x ? x.ndim() : 0, g ? g.ndim() : 0));
 
-  Sweep sweep(seeds, options.known_grads, wrt, options.consider_constant,
+  Seeds known;
+  for (const auto& [x, g] : options.known_grads)
+    (options.add_known ? seeds : known).push_back({x, conformed(g, x)});
+  Sweep sweep(seeds, known, wrt, options.consider_constant,
               options.undefined != nullptr);
   if (options.undefined) options.undefined->assign(wrt.size(), {});
   std::vector<Expr> out;

@@ -13,7 +13,10 @@ enum class Disconnected : std::uint8_t { Raise, Warn, Ignore };
 
 struct GradOptions {
   std::vector<Expr> consider_constant = {};  // no gradient flows through them
+  /// The whole gradients of these expressions; with `add_known` a part, to which is added what else
+  /// arrives.
   std::vector<std::pair<Expr, Expr>> known_grads = {};
+  bool add_known = false;
   Disconnected disconnected_inputs = Disconnected::Raise;
   bool zero_if_disconnected = true;  // else a null expression
   /// If given, a gradient that does not exist is a null expression with the reason here, one text

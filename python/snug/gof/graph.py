@@ -291,6 +291,7 @@ def map_variables(
     """The graphs with every variable v replaced by replacer(v). What a replacement is made of is
     replaced as well, the replacement itself is not, nor what is inside the bodies of loops."""
     roots = list(graphs)
+    _all = _core.ancestors(roots)  # objects that are kept are not made again
     done: dict[Variable, Variable] = {}
     chosen: dict[Variable, Variable] = {}  # what stands for a variable, before its own parts
     replacements: set[Variable] = set()
@@ -357,6 +358,7 @@ def equal_computations(
         raise error(ValueError, f"equal_computations: {len(xs)} variables and {len(ys)}")
     if len(in_xs or ()) != len(in_ys or ()):
         raise error(ValueError, "equal_computations: in_xs and in_ys differ in length")
+    _all = _core.ancestors([*xs, *ys])  # objects that are kept are not made again
     partner = dict(zip(in_xs or (), in_ys or ()))
     taken = set(partner.values())
     seen = set()
