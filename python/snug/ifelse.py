@@ -12,10 +12,10 @@ __all__ = ["ifelse"]
 def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
     """then_branch if the 0-d condition is not 0, else else_branch. Only one of them is computed,
     also by gradients. Each is an expression or a list of them; both have the same types, sizes may
-    differ.
+    differ (not in the body of a loop).
 
-    A condition that is more than integer arguments and arithmetic on them is computed ahead of the
-    function; in the body of a loop that is not possible.
+    Outside of loops a condition that is more than integer arguments and arithmetic on them is
+    computed ahead of the function, with all that it needs.
     """
     several = isinstance(then_branch, (list, tuple)) or isinstance(else_branch, (list, tuple))
     then = list(then_branch) if isinstance(then_branch, (list, tuple)) else [then_branch]

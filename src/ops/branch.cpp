@@ -48,20 +48,24 @@ std::vector<Expr> ifelse(const Arg& condition, const std::vector<Expr>& then,
                                    otherwise.size()));
   for (std::size_t k = 0; k < then.size(); ++k) check_pair(then[k], otherwise[k], k);
 
-  const Expr one = int64_constant(1);
-  const Expr chosen = cast(ne(condition.expr, 0), DType::I64);
+  const Expr holds = ne(condition.expr, 0);
+  const Expr chosen = cast(holds, DType::I64), refused = cast(invert(holds), DType::I64);
   const Region reached_then = reached(then), reached_else = reached(otherwise);
   const Region deciding = reached({condition.expr});
   const std::vector<Expr> first =
       ops::run_if(chosen, then, own_part(then, reached_else, deciding));
   const std::vector<Expr> second =
-      ops::run_if(one - chosen, otherwise, own_part(otherwise, reached_then, deciding));
+      ops::run_if(refused, otherwise, own_part(otherwise, reached_then, deciding));
+  // The body of a loop is planned before the condition is known.
+  const bool in_loop = !ops::open_loops().empty();
   std::vector<Expr> out;
   for (std::size_t k = 0; k < then.size(); ++k) {
     // One of the two has no elements.
     std::vector<Expr> sizes;
-    for (int axis = 0; axis < then[k].ndim(); ++axis)
-      sizes.push_back(switch_(chosen, shape_i(then[k], axis), shape_i(otherwise[k], axis)));
+    for (int axis = 0; axis < then[k].ndim(); ++axis) {
+      Expr size = shape_i(then[k], axis);
+      sizes.push_back(in_loop ? size : switch_(chosen, size, shape_i(otherwise[k], axis)));
+    }
     Expr joined = concatenate({flatten(first[k]), flatten(second[k])}, 0);
     out.push_back(rebroadcast(reshape(joined, Sizes(sizes)),
                               then[k].type().broadcast & otherwise[k].type().broadcast));

@@ -340,6 +340,13 @@ def test_several_functions_and_variables():
     np.testing.assert_allclose(gy, p * a)
 
 
+def test_functions_of_each_other_add_up():
+    x = T.dscalar("x")
+    y = 3 * x
+    found = Lop([y, y * 2], x, [T.constant(1.0), T.constant(10.0)])
+    assert value(found, (x, 1.0)) == 63.0
+
+
 def test_the_right_product_takes_a_variable_for_itself():
     x, v = T.dvector("x"), T.dvector("v")
     assert value(Rop(x, x, v), (v, [1.0, 2.0])).tolist() == [1.0, 2.0]
@@ -504,10 +511,10 @@ def test_long_chains():
     x = T.dscalar("x")
     y = x
     for _ in range(20000):
-        y = y * 1.0001
+        y = y * (1 + 2.0**-13)
     v = T.dscalar("v")
     g = grad(y, x)
     r = Rop(y, x, v)
     f = snug.function([x, v], [g, r], on_unused_input="ignore")
-    want = 1.0001**20000
+    want = (1 + 2.0**-13) ** 20000
     np.testing.assert_allclose(f(1.0, 2.0), [want, 2 * want], rtol=1e-9)
