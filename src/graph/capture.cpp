@@ -225,6 +225,11 @@ Captured capture(const CaptureArgs& args) {
           slot =
               std::make_shared<Graph>(capture({body->params, body->results, {}, {}, false}).graph);
         inner = slot;
+        for (const auto& source : slot->runtime_sources())
+          if (!source.extent && slot->sizes().symbol_of(source.symbol).high == SizeTable::kNoSize)
+            throw Error(Fault::Unsupported,
+                        "loop: a size inside the body depends on a value computed while it runs",
+                        "compute the size outside the loop", v->origin);
       }
       Value out = b.add(*a->op, std::move(inputs), std::move(attrs), inner);
       it = applied.emplace(a, out).first;

@@ -112,6 +112,43 @@ def test_branches_in_branches():
     assert [float(f(i, j, 1.0)) for i in (1, 0) for j in (1, 0)] == [1.0, 2.0, 3.0, 4.0]
 
 
+def test_in_loops():
+    seen = []
+    x = T.dvector("x")
+
+    def step(i, elements, states):
+        (e,), (s,) = elements, states
+        larger = noted(T.exp(e * s), seen, "then")
+        return [ifelse(T.gt(e, s), larger, s * e)], []
+
+    states, _ = snug.loop(step, [x], [T.constant(0.5, dtype="float64")])
+    f = snug.function([x], states[0])
+    g = snug.function([x], T.grad(states[0], x))
+    a = np.array([1.0, 0.3, 0.9])
+
+    def by_hand(values):
+        s = 0.5
+        for e in values:
+            s = np.exp(e * s) if e > s else s * e
+        return s
+
+    np.testing.assert_allclose(f(a), by_hand(a))
+    assert len(seen) == 2  # for the first and the last element
+    for k, got in enumerate(g(a)):
+        step_ = 1e-6 * np.eye(3)[k]
+        want = (by_hand(a + step_) - by_hand(a - step_)) / 2e-6
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_jacobians_and_second_derivatives():
+    c, x = T.iscalar("c"), T.dvector("x")
+    y = ifelse(c, x**3, T.exp(x))
+    f = snug.function([c, x], [T.jacobian(y, x), T.hessian(y.sum(), x)])
+    a = np.array([1.0, 2.0])
+    np.testing.assert_allclose(f(1, a), [np.diag(3 * a**2), np.diag(6 * a)])
+    np.testing.assert_allclose(f(0, a), [np.diag(np.exp(a))] * 2)
+
+
 def test_leaves_and_constants():
     c, x = T.iscalar("c"), T.dscalar("x")
     f = snug.function([c, x], ifelse(c, x, T.constant(5.0, dtype="float64")))
