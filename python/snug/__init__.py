@@ -35,9 +35,23 @@ from snug.gof.graph import map_variables
 from snug.gradient import Lop, Rop, grad, subgraph_grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+from snug.tensor import scal as scalar
+from snug.updates import OrderedUpdates
 
 # Expressions carry the lines of the user's code, not of this package.
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
+
+
+def install_as_theano() -> None:
+    """Makes `import theano` find this package: programs written for Theano run as they are.
+
+    Theano's defaults hold from then on (floatX is float64 unless it was set), with the settings of
+    THEANO_FLAGS and .theanorc.
+    """
+    from snug.theano_alias import install
+
+    install()
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,6 +65,7 @@ __all__ = [
     "MissingInputError",
     "NullTypeGradError",
     "Op",
+    "OrderedUpdates",
     "Out",
     "Recipe",
     "Rop",
@@ -65,11 +80,13 @@ __all__ = [
     "grad",
     "gradient",
     "ifelse",
+    "install_as_theano",
     "loop",
     "map",
     "map_variables",
     "pp",
     "printing",
+    "scalar",
     "shared",
     "subgraph_grad",
     "tensor",

@@ -1,4 +1,6 @@
-"""Conditions that a function checks while it runs."""
+"""Theano's module of this name, as far as programs build expressions with it: conditions that a
+function checks while it runs. Snug's own rewrites are tables of formulas in its core and are chosen
+by `function(disabled_passes=...)`."""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from snug import _core
+from snug.tensor._op_classes import MakeVector, make_vector
 
-__all__ = ["Assert", "assert_", "assert_op"]
+__all__ = ["Assert", "MakeVector", "assert_", "assert_op", "make_vector"]
 
 
 class Assert:
