@@ -75,7 +75,10 @@ void define(nb::module_& m, const char* name, R (*f)(P...), const Extra&... extr
 }
 
 // Called by bind_ops.
+void bind_gradients(nb::module_& m);
+void bind_graphs(nb::module_& m);
 void bind_linalg(nb::module_& m);
 void bind_shapes(nb::module_& m);
+void bind_watch(nb::module_& m);
 
 }  // namespace snug::python

@@ -7,6 +7,7 @@ namespace {
 PyObject* missing_input = PyExc_Exception;
 PyObject* unused_input = PyExc_Exception;
 PyObject* disconnected_input = PyExc_ValueError;
+PyObject* undefined_gradient = PyExc_TypeError;
 PyObject* internal = PyExc_RuntimeError;
 PyObject* linalg = PyExc_ValueError;
 
@@ -19,7 +20,9 @@ PyObject* class_of(Fault fault) {
     case Fault::Missing: return missing_input;
     case Fault::Unused: return unused_input;
     case Fault::Disconnected: return disconnected_input;
+    case Fault::Undefined: return undefined_gradient;
     case Fault::Numeric: return linalg;
+    case Fault::Assertion: return PyExc_AssertionError;
     case Fault::Unsupported: return PyExc_NotImplementedError;
     case Fault::Memory: return PyExc_MemoryError;
     case Fault::Device: return PyExc_RuntimeError;
@@ -41,10 +44,12 @@ void set_error(const Error& e) {
 void init_errors(nb::module_& m) {
   m.def(
       "_set_error_classes",
-      [](nb::object missing, nb::object unused, nb::object disconnected, nb::object fault) {
+      [](nb::object missing, nb::object unused, nb::object disconnected, nb::object undefined,
+         nb::object fault) {
         missing_input = missing.release().ptr();
         unused_input = unused.release().ptr();
         disconnected_input = disconnected.release().ptr();
+        undefined_gradient = undefined.release().ptr();
         internal = fault.release().ptr();
       },
       "The classes that errors become.");

@@ -32,8 +32,8 @@ constexpr std::pair<const char*, Unary> kUnary[] = {
     {"floor", snug::floor},       {"ceil", snug::ceil},
     {"trunc", snug::trunc},       {"round", snug::round},
     {"isnan", snug::isnan},       {"isinf", snug::isinf},
-    {"invert", snug::invert},     {"stop_gradient", snug::stop_gradient},
-    {"identity", snug::identity}, {"shape", snug::shape},
+    {"invert", snug::invert},     {"identity", snug::identity},
+    {"shape", snug::shape},
     {"softmax", snug::softmax},   {"log_softmax", snug::log_softmax},
     {"relu", snug::relu},
 };
@@ -179,41 +179,6 @@ void bind_loops(nb::module_& m) {
       },
       arg("fn"), arg("sequences"), arg("states"), arg("count").none(),
       "fn(index, elements, states) -> (new states, outputs), once per element of the sequences.");
-  m.def(
-      "substitute",
-      [](handle roots, handle replacements) {
-        UserLine line;
-        std::vector<std::pair<Expr, Expr>> pairs;
-        for (handle p : nb::iter(replacements)) {
-          nb::object pair = nb::borrow(p);
-          pairs.emplace_back(unwrap(object(pair[0]), "clone"), as_tensor(object(pair[1]), "clone"));
-        }
-        return wrap_all(substitute(unwrap_all(roots, "clone"), pairs));
-      },
-      arg("roots"), arg("replacements"));
-}
-
-void bind_grad(nb::module_& m) {
-  m.def(
-      "gradients",
-      [](handle cost, handle wrt, handle consider_constant, handle known_grads, bool raise,
-         bool zero) {
-        UserLine line;
-        GradOptions options;
-        for (handle h : nb::iter(consider_constant))
-          options.consider_constant.push_back(unwrap(h, "grad"));
-        for (handle p : nb::iter(known_grads)) {
-          nb::object pair = nb::borrow(p);
-          options.known_grads.emplace_back(unwrap(object(pair[0]), "grad"),
-                                           as_tensor(object(pair[1]), "grad"));
-        }
-        options.disconnected_inputs = raise ? Disconnected::Raise : Disconnected::Ignore;
-        options.zero_if_disconnected = zero;
-        return wrap_all(gradients(cost.is_none() ? Expr() : unwrap(cost, "grad"),
-                                  unwrap_all(wrt, "grad"), options));
-      },
-      arg("cost").none(), arg("wrt"), arg("consider_constant"), arg("known_grads"), arg("raise_"),
-      arg("zero"));
 }
 
 }  // namespace
@@ -226,7 +191,9 @@ void bind_ops(nb::module_& m) {
   bind_linalg(m);
   bind_random(m);
   bind_loops(m);
-  bind_grad(m);
+  bind_gradients(m);
+  bind_graphs(m);
+  bind_watch(m);
 }
 
 }  // namespace snug::python

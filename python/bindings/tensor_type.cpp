@@ -15,7 +15,9 @@ nb::object value_of(const Attrs::Value& value) {
         else if constexpr (std::is_same_v<V, std::shared_ptr<const Lambda>>) {
           if (!v) return nb::none();
           return nb::make_tuple(wrap_all(v->params), wrap_all(v->results));
-        } else
+        } else if constexpr (std::is_same_v<V, std::shared_ptr<const HostCall>>)
+          return nb::none();  // known to the op alone
+        else
           return nb::cast(v);
       },
       value);

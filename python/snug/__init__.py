@@ -11,7 +11,7 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core, gradient, printing, tensor
+from snug import _core, gof, gradient, ifelse, printing, tensor
 from snug._config import config
 from snug._core import (
     Apply,
@@ -26,11 +26,13 @@ from snug._errors import (
     DisconnectedInputError,
     InternalError,
     MissingInputError,
+    NullTypeGradError,
     UnusedInputError,
 )
 from snug._function import In, Out, function
 from snug._shared import shared
-from snug.gradient import grad
+from snug.gof.graph import map_variables
+from snug.gradient import Lop, Rop, grad, subgraph_grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
 from snug.tensor import scal as scalar
@@ -58,12 +60,15 @@ __all__ = [
     "Function",
     "In",
     "InternalError",
+    "Lop",
     "MemoryReport",
     "MissingInputError",
+    "NullTypeGradError",
     "Op",
     "OrderedUpdates",
     "Out",
     "Recipe",
+    "Rop",
     "SharedVariable",
     "UnusedInputError",
     "Variable",
@@ -71,14 +76,18 @@ __all__ = [
     "config",
     "debugprint",
     "function",
+    "gof",
     "grad",
     "gradient",
+    "ifelse",
     "install_as_theano",
     "loop",
     "map",
+    "map_variables",
     "pp",
     "printing",
     "scalar",
     "shared",
+    "subgraph_grad",
     "tensor",
 ]

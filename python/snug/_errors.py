@@ -21,6 +21,12 @@ class DisconnectedInputError(ValueError):
     __module__ = "snug"
 
 
+class NullTypeGradError(TypeError, NotImplementedError):
+    """A gradient that does not exist."""
+
+    __module__ = "snug"
+
+
 class InternalError(RuntimeError):
     """A fault of snug itself; please report it."""
 
@@ -40,4 +46,6 @@ _TITLES = {
     TypeError: "type error",
     ValueError: "value error",
 }
-_core._set_error_classes(MissingInputError, UnusedInputError, DisconnectedInputError, InternalError)
+_core._set_error_classes(
+    MissingInputError, UnusedInputError, DisconnectedInputError, NullTypeGradError, InternalError
+)

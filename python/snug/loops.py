@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug.gof import graph
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -65,18 +67,21 @@ def loop(
     return _core.loop(body, _as_list(sequences), _as_list(states), n_steps)
 
 
-def clone(output: Any, replace: Any = None, strict: bool = True, share_inputs: bool = True) -> Any:
-    """The expression, or list of expressions, with parts replaced: {old: new} or pairs."""
-    pairs = list(replace.items()) if isinstance(replace, Mapping) else list(replace or [])
-    several = isinstance(output, (list, tuple))
-    if not share_inputs:
-        raise error(NotImplementedError, "clone: share_inputs=False")
-    if strict:
-        for old, new in pairs:
-            if _core.as_tensor(new, "clone").type != old.type:
-                raise error(
-                    TypeError, f"clone: {old} is {old.type} and its replacement is {new.type}"
-                )
-    roots: Sequence[Any] = output if several else [output]
-    result = _core.substitute(list(roots), pairs)
-    return result if several else result[0]
+def clone(
+    output: Any,
+    replace: Any = None,
+    strict: bool = True,
+    share_inputs: bool = True,
+    copy_inputs: bool | None = None,
+) -> Any:
+    """A copy of an expression, or of a list of them, with parts replaced: {old: new} or pairs.
+
+    strict        a replacement has the type of what it replaces; otherwise ops are applied anew
+    share_inputs  inputs, constants and shared variables stay; otherwise they are copied, too. The
+                  copy of a shared variable always has its value, but a default update of its own
+    copy_inputs   the older name of share_inputs
+    """
+    if copy_inputs is not None:
+        warnings.warn("clone: copy_inputs is now called share_inputs", stacklevel=2)
+        share_inputs = copy_inputs
+    return graph.rebuild(output, replace, strict, share_inputs)

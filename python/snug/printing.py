@@ -1,11 +1,12 @@
-"""Looking at expressions and functions, in Theano's formats: `debugprint`, `pp`, `pydotprint`."""
+"""Looking at expressions and functions, in Theano's formats (`debugprint`, `pp`, `pydotprint`), and at
+values while they are computed (`Print`)."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from snug import _core
@@ -457,3 +458,36 @@ def _dot_source(
             lines.append(f"  {source} -> {op} [label={_quoted(label)}];")
             stack.append(x)
     return "\n".join([*lines, "}", ""])
+
+
+# ---- values while they are computed
+
+
+def _print_fn(op: Print, value: Any) -> None:
+    for name in op.attrs:
+        attribute = getattr(value, name)
+        print(op.message, name, "=", attribute() if callable(attribute) else attribute)
+
+
+class Print:
+    """An identity that shows its argument whenever it is computed: Print("x is")(x).
+
+    message    stands in front of every line
+    attrs      attributes of the NumPy array to print; those that can be called are called
+    global_fn  called with this object and the array, instead of printing. It must not use the
+               shared variables of the running function, which are locked; what it raises ends the
+               call, and shared variables are as they were
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        attrs: Sequence[str] = ("__str__",),
+        global_fn: Callable[[Print, Any], Any] = _print_fn,
+    ) -> None:
+        self.message = message
+        self.attrs = tuple(attrs)
+        self.global_fn = global_fn
+
+    def __call__(self, x: Any) -> _core.Variable:
+        return _core.print_value(x, str(self.message), lambda value: self.global_fn(self, value))

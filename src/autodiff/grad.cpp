@@ -14,25 +14,25 @@ namespace {
 
 /// Whether the values (and not only the sizes) of input i decide the output.
 bool carries_value(const Apply& a, std::size_t i) {
-  return a.op != &ops::shape && i < data_inputs(*a.op, a.inputs.size());
+  return a.op != &ops::shape && a.op != &ops::disconnected_grad &&
+         i < data_inputs(*a.op, a.inputs.size());
 }
 
 /// A contribution in the type of its variable. An integer variable keeps the float.
-Expr conformed(const Expr& g, const Expr& x, const Apply& from) {
-  SNUG_CHECK(g.ndim() == x.ndim(), "{}: the gradient has {} dimensions, its variable {}",
-             from.op->name, g.ndim(), x.ndim());
+Expr conformed(const Expr& g, const Expr& x) {
   Expr out = is_float(x.dtype()) ? cast(g, x.dtype()) : g;
   return rebroadcast(out, x.type().broadcast);
 }
 
 using Seeds = std::vector<std::pair<Expr, Expr>>;  // a variable and its gradient
 
-/// One reverse sweep from `seeds` to `wrt`. What else arrives at a seed is added to it; what
+/// One reverse sweep from `seeds` to `wrt`. Gradients arrive at `constants`, and end there. What else arrives at a seed is added to it; what
 /// arrives at a variable of `known` is not.
 class Sweep {
  public:
   Sweep(const Seeds& seeds, const Seeds& known, const std::vector<Expr>& wrt,
-        const std::vector<Expr>& constants) {
+        const std::vector<Expr>& constants, bool allow_undefined = false)
+      : allow_undefined_(allow_undefined) {
     std::vector<Expr> roots;
     auto start = [&](const Expr& x, const Expr& g) {
       roots.push_back(x);
@@ -58,6 +58,11 @@ class Sweep {
     auto it = totals_.find(x.get());
     return it == totals_.end() ? Expr() : it->second;
   }
+  /// Why the gradient of x does not exist; null if it does.
+  const std::string* undefined(const Expr& x) const {
+    auto it = undefined_.find(x.get());
+    return it == undefined_.end() ? nullptr : &it->second;
+  }
   /// Whether a seed depends on the values of x, be its gradient 0 or not.
   bool reached(const Expr& x) const { return reached_.count(x.get()) != 0; }
 
@@ -66,7 +71,7 @@ class Sweep {
     for (std::size_t i = 0; i < order_.size(); ++i) {
       Variable* v = order_[i].get();
       if (v->owner && !constants_.count(v)) first_.try_emplace(v->owner.get(), i);
-      bool dependent = wrt_.count(v) != 0 && !constants_.count(v);
+      bool dependent = wrt_.count(v) != 0;
       if (v->owner && !constants_.count(v))
         for (std::size_t k = 0; k < v->owner->inputs.size() && !dependent; ++k)
           dependent = carries_value(*v->owner, k) && dependent_.count(v->owner->inputs[k].get());
@@ -81,8 +86,7 @@ class Sweep {
       Apply& a = *v->owner;
       if (reached_.count(v))
         for (std::size_t k = 0; k < a.inputs.size(); ++k)
-          if (carries_value(a, k) && !constants_.count(a.inputs[k].get()))
-            reached_.insert(a.inputs[k].get());
+          if (carries_value(a, k)) reached_.insert(a.inputs[k].get());
       // All users of all outputs come later than the first of them.
       if (first_.at(&a) == i) back(a);
     }
@@ -90,7 +94,7 @@ class Sweep {
 
   bool takes_gradient(const Apply& a, std::size_t k) const {
     Variable* x = a.inputs[k].get();
-    return carries_value(a, k) && dependent_.count(x) != 0 && !constants_.count(x) &&
+    return carries_value(a, k) && dependent_.count(x) != 0 &&
            (is_float(x->type.dtype) || wrt_.count(x) != 0);
   }
 
@@ -108,14 +112,19 @@ class Sweep {
       y.push_back(a.output(k));
       dy.push_back(is_float(a.types[k].dtype) ? total(y.back()) : Expr());
       any = any || dy.back();
+      if (const std::string* reason = undefined(y.back()))
+        return make_undefined(a, wanted, std::string(*reason));
     }
     if (!any) return;
     OriginOverride origin(a.origin);
-    if (!a.op->grad)
-      fail(Fault::Unsupported,
-           fmt::format("grad: {} has no gradient: {}", a.op->name,
-                       a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad),
-           "stop_gradient keeps gradients away from it");
+    if (!a.op->grad) {
+      std::string reason =
+          fmt::format("{} has no gradient: {}", a.op->name,
+                      a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad);
+      if (!allow_undefined_)
+        fail(Fault::Undefined, "grad: " + reason, "stop_gradient keeps gradients away from it");
+      return make_undefined(a, wanted, reason);
+    }
     GradArgs args{.attrs = a.attrs, .x = a.inputs, .y = y, .dy = dy, .wanted = wanted};
     args.inner_grad = [](const std::vector<Expr>& results, const std::vector<Expr>& dresults,
                          const std::vector<Expr>& wrt) {
@@ -134,9 +143,17 @@ class Sweep {
       if (wanted[k] && dx[k]) accumulate(a.inputs[k], dx[k], a);
   }
 
+  void make_undefined(const Apply& a, const std::vector<bool>& wanted, const std::string& reason) {
+    for (std::size_t k = 0; k < a.inputs.size(); ++k)
+      if (wanted[k] && !known_.count(a.inputs[k].get()))
+        undefined_.try_emplace(a.inputs[k].get(), reason);
+  }
+
   void accumulate(const Expr& x, const Expr& g, const Apply& from) {
     if (known_.count(x.get())) return;
-    Expr part = conformed(g, x, from);
+    SNUG_CHECK(g.ndim() == x.ndim(), "{}: the gradient has {} dimensions, its variable {}",
+               from.op->name, g.ndim(), x.ndim());
+    Expr part = conformed(g, x);
     auto [it, fresh] = totals_.try_emplace(x.get(), part);
     if (!fresh) it->second = it->second + part;
   }
@@ -147,6 +164,8 @@ class Sweep {
   std::unordered_set<Variable*> reached_;          // a seed depends on their values
   std::unordered_map<Apply*, std::size_t> first_;  // place in order_ of its first output
   std::unordered_map<Variable*, Expr> totals_;
+  std::unordered_map<Variable*, std::string> undefined_;  // and why; whatever else arrives
+  bool allow_undefined_;  // else an error
 };
 
 void check_cost(const Expr& cost) {
@@ -173,7 +192,7 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
     std::vector<Expr> kept = wrt;
     kept.insert(kept.end(), options.consider_constant.begin(), options.consider_constant.end());
     for (const auto& [x, g] : options.known_grads) kept.push_back(x);
-    seeds.push_back({stable_forms(cost, kept), ones_like(cost)});
+    seeds.push_back({stable_forms({cost}, kept)[0], ones_like(cost)});
   } else if (options.known_grads.empty()) {
     fail(Fault::Type, "grad: there is neither a cost nor known gradients");
   }
@@ -183,9 +202,20 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
            fmt::format("grad: {} has {} dimensions, its known gradient {}",
                        x ? label(x) : "(nothing)", x ? x.ndim() : 0, g ? g.ndim() : 0));
 
-  Sweep sweep(seeds, options.known_grads, wrt, options.consider_constant);
+  Seeds known;
+  for (const auto& [x, g] : options.known_grads)
+    (options.add_known ? seeds : known).push_back({x, conformed(g, x)});
+  Sweep sweep(seeds, known, wrt, options.consider_constant,
+              options.undefined != nullptr);
+  if (options.undefined) options.undefined->assign(wrt.size(), {});
   std::vector<Expr> out;
-  for (const Expr& w : wrt) {
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    const Expr& w = wrt[i];
+    if (const std::string* reason = sweep.undefined(w)) {
+      (*options.undefined)[i] = *reason;
+      out.emplace_back();
+      continue;
+    }
     Expr g = sweep.total(w);
     if (!g && sweep.reached(w)) {
       // It reaches the cost, but only where nothing is continuous.

@@ -12,10 +12,16 @@ namespace snug {
 enum class Disconnected : std::uint8_t { Raise, Warn, Ignore };
 
 struct GradOptions {
-  std::vector<Expr> consider_constant = {};
+  std::vector<Expr> consider_constant = {};  // no gradient flows through them
+  /// The whole gradients of these expressions; with `add_known` a part, to which is added what else
+  /// arrives.
   std::vector<std::pair<Expr, Expr>> known_grads = {};
+  bool add_known = false;
   Disconnected disconnected_inputs = Disconnected::Raise;
   bool zero_if_disconnected = true;  // else a null expression
+  /// If given, a gradient that does not exist is a null expression with the reason here, one text
+  /// per variable ("" where it exists). Otherwise it is an error.
+  std::vector<std::string>* undefined = nullptr;
 };
 
 /// The gradients of a 0-d float `cost` (or null with known_grads) by each of `wrt`. A gradient has

@@ -68,8 +68,8 @@ Expr stable_form(const Expr& e) {
 
 }  // namespace
 
-Expr stable_forms(const Expr& root, const std::vector<Expr>& kept) {
-  return rebuild({root}, kept, {}, stable_form)[0];
+std::vector<Expr> stable_forms(const std::vector<Expr>& roots, const std::vector<Expr>& kept) {
+  return rebuild(roots, kept, {}, stable_form);
 }
 
 }  // namespace snug

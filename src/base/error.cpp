@@ -32,7 +32,9 @@ std::string_view title_of(Fault fault) {
     case Fault::Missing: return "missing input";
     case Fault::Unused: return "unused input";
     case Fault::Disconnected: return "disconnected gradient";
+    case Fault::Undefined: return "undefined gradient";
     case Fault::Numeric: return "numeric error";
+    case Fault::Assertion: return "assertion failed";
     case Fault::Unsupported: return "not supported";
     case Fault::Memory: return "memory error";
     case Fault::Device: return "device error";

@@ -21,7 +21,9 @@ enum class Fault : std::uint8_t {
   Missing,       // an input the function needs and does not have
   Unused,        // an input the function has and does not need
   Disconnected,  // a gradient that does not depend on the variable
-  Numeric,       // a factorisation failed, an assertion does not hold
+  Undefined,     // a gradient that does not exist
+  Numeric,       // a factorisation failed
+  Assertion,     // a condition that the user asserted does not hold
   Unsupported,
   Memory,
   Device,

@@ -74,7 +74,11 @@ struct BoundStep {
   std::uint32_t input_count = 0;
   std::vector<std::vector<SizeId>> size_inputs;
   std::vector<SizeId> extents;                             // run-time symbols this step decides
-  std::vector<std::pair<SizeId, std::uint32_t>> elements;  // symbol <- element of its result
+  struct DecidedElement {
+    SizeId symbol;
+    std::uint32_t write, element;  // which of the values it writes, and the place in it
+  };
+  std::vector<DecidedElement> elements;
   std::vector<std::uint32_t> requirements;  // that can be checked once this step has run
   std::int32_t workspace = -1;
   bool runtime_sizes = false;

@@ -37,6 +37,17 @@ bool all_decided(const SizeTable& table, const Infer::Requirement& r,
   return all;
 }
 
+/// The elements of a value that decides sizes; those of a value computed while running are symbols
+/// of their own.
+std::vector<SizeId> deciding_sizes(const Graph& g, Value v) {
+  auto known = g.elements(v);
+  std::vector<SizeId> out(known.begin(), known.end());
+  if (!out.empty()) return out;
+  for (const auto& source : g.runtime_sources())
+    if (!source.extent && source.value == v && source.element == 0) out.push_back(source.symbol);
+  return out;
+}
+
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
 
 CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
@@ -58,7 +69,7 @@ CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
   }
   auto add_sizes = [&](Value v) {
     std::vector<std::int64_t> values;
-    for (SizeId e : p.graph.elements(v)) values.push_back(sizes[e]);
+    for (SizeId e : deciding_sizes(p.graph, v)) values.push_back(sizes[e]);
     site.size_values.push_back(std::move(values));
   };
   if (t.kind == Task::Kind::Loop)  // sizes of the body may be made of any of its operands
@@ -155,10 +166,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       for (std::size_t i = first_input(t); i < data_inputs(n); ++i) add(n.inputs[i], false);
       b.input_count = static_cast<std::uint32_t>(b.buffers.size());
       for (std::uint32_t k = 0; k < n.types.size(); ++k) add({t.index, k}, true);
-      auto add_sizes = [&](Value v) {
-        auto e = p.graph.elements(v);
-        b.size_inputs.emplace_back(e.begin(), e.end());
-      };
+      auto add_sizes = [&](Value v) { b.size_inputs.push_back(deciding_sizes(p.graph, v)); };
       if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
       for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
       std::size_t size_values = 0;
@@ -186,14 +194,17 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     for (const auto& source : p.graph.runtime_sources()) {
       auto it = p.places.find(source.value);
       if (it == p.places.end()) continue;
-      if (std::find(t.writes.begin(), t.writes.end(), it->second.root) == t.writes.end()) continue;
+      auto written = std::find(t.writes.begin(), t.writes.end(), it->second.root);
+      if (written == t.writes.end()) continue;
       if (source.extent)
         b.extents.push_back(source.symbol);
       else
-        b.elements.emplace_back(source.symbol, source.element);
+        b.elements.push_back({source.symbol,
+                              static_cast<std::uint32_t>(written - t.writes.begin()),
+                              source.element});
     }
     for (SizeId symbol : b.extents) decided.insert(symbol);
-    for (auto [symbol, element] : b.elements) decided.insert(symbol);
+    for (const auto& e : b.elements) decided.insert(e.symbol);
     if (!b.extents.empty() || !b.elements.empty())
       for (std::uint32_t r : l.late_requirements)
         if (!assigned.count(r) && all_decided(table, p.graph.requirements()[r], decided)) {

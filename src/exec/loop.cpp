@@ -21,8 +21,9 @@ class LoopCall : public PreparedCall {
     n_state_ = static_cast<std::size_t>(a.integer("n_state"));
     blocks_ = a.flag("blocks");
     checks_ = requirements_vary(inner);
-    count_ = site.size_values[0][0];
     refuse_unknown_sizes(site);
+    SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
+    count_ = site.size_values[0][0];
     const std::int64_t last = std::max<std::int64_t>(count_ - 1, 0);
     // All blocks but the last have one size, so each of the two gets code for its own.
     if (blocks_ && inner_dim(site.in.data(), 1, 0, last, count_) !=
@@ -144,7 +145,9 @@ class LoopCall : public PreparedCall {
       if (n.op == SizeOp::Const) continue;
       if (n.op == SizeOp::Symbol) {
         const Symbol& s = table.symbol_of(id);
-        unknown[id] = s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site);
+        unknown[id] =
+            (s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site)) ||
+            (s.kind == Symbol::Kind::Runtime && s.high == SizeTable::kNoSize);
       } else {
         unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
       }

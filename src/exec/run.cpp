@@ -132,11 +132,10 @@ void run_steps(const Executable& exe, RunState& state) {
     }
     if (!b.extents.empty() || !b.elements.empty()) {
       for (std::size_t i = 0; i < b.extents.size(); ++i) state.sizes[b.extents[i]] = extents[0];
-      for (auto [symbol, element] : b.elements) {
-        const Value v = b.task->writes[0];
-        state.sizes[symbol] =
-            read_integer(state.buffers[s.steps[at].writes[0]], l.program.type(v).dtype, element);
-      }
+      for (const BoundStep::DecidedElement& e : b.elements)
+        state.sizes[e.symbol] =
+            read_integer(state.buffers[s.steps[at].writes[e.write]],
+                         l.program.type(b.task->writes[e.write]).dtype, e.element);
       const SizeTable& table = l.program.graph.sizes();
       std::span<const std::int64_t> values(state.sizes, table.nodes().size());
       for (SizeId id : l.runtime) state.sizes[id] = evaluate(table.node(id), values);

@@ -27,7 +27,8 @@ std::size_t hash_of(const Attrs::Value& value) {
           std::int64_t bytes = std::min<std::int64_t>(v->bytes(), 256);  // a sample is enough
           for (std::int64_t i = 0; i < bytes; ++i) h = mix(h, static_cast<std::size_t>(v->data[i]));
           return h;
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const Lambda>>) {
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<const Lambda>> ||
+                             std::is_same_v<T, std::shared_ptr<const HostCall>>) {
           return reinterpret_cast<std::size_t>(v.get());
         } else if constexpr (std::is_same_v<T, double>) {
           return std::bit_cast<std::uint64_t>(v);
@@ -67,6 +68,7 @@ const Attrs::Value* Attrs::find(std::string_view name) const {
   }
 using ArrayPtr = std::shared_ptr<const Array>;
 using LambdaPtr = std::shared_ptr<const Lambda>;
+using HostCallPtr = std::shared_ptr<const HostCall>;
 SNUG_ATTR(flag, bool, bool)
 SNUG_ATTR(integer, std::int64_t, std::int64_t)
 SNUG_ATTR(number, double, double)
@@ -75,6 +77,7 @@ SNUG_ATTR(dtype, DType, DType)
 SNUG_ATTR(ints, Ints, const Attrs::Ints&)
 SNUG_ATTR(array, ArrayPtr, const std::shared_ptr<const Array>&)
 SNUG_ATTR(lambda, LambdaPtr, const std::shared_ptr<const Lambda>&)
+SNUG_ATTR(host_call, HostCallPtr, const std::shared_ptr<const HostCall>&)
 #undef SNUG_ATTR
 
 void Attrs::set(std::string_view name, Value value) {
@@ -123,6 +126,8 @@ std::string Attrs::describe() const {
               text += fmt::format("{}{}", name_of(v->dtype), describe_shape(v->shape));
           } else if constexpr (std::is_same_v<T, std::shared_ptr<const Lambda>>) {
             text += "{...}";
+          } else if constexpr (std::is_same_v<T, std::shared_ptr<const HostCall>>) {
+            text += v ? "host" : "none";
           } else if constexpr (std::is_same_v<T, Ints>) {
             text += fmt::format("[{}]", fmt::join(v, ", "));
           } else {

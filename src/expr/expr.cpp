@@ -158,21 +158,41 @@ Array Recipe::make() const {
   return out;
 }
 
-SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
-    : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
-      id(next_shared_id++),
-      value_(value.contiguous_copy()) {
-  for (std::size_t i = 0; i < type.shape.size(); ++i)
+namespace {
+
+TensorType shared_type(DType dtype, std::size_t ndim, std::uint8_t broadcast) {
+  TensorType type{dtype, Dims(ndim, -1), broadcast};
+  for (std::size_t i = 0; i < ndim; ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
-  check_fits(value_);
+  return type;
+}
+
+}  // namespace
+
+SharedVariable::Content::Content(Array array) : id(next_shared_id++), value(std::move(array)) {}
+SharedVariable::Content::Content(Recipe how)
+    : id(next_shared_id++), recipe(std::make_unique<Recipe>(std::move(how))) {}
+
+SharedVariable::SharedVariable(TensorType type, std::string name, std::shared_ptr<Content> content)
+    : Variable(std::move(type), std::move(name)),
+      content_(std::move(content)),
+      id(content_->id),
+      mutex(content_->mutex) {}
+
+SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
+    : SharedVariable(shared_type(value.dtype, value.shape.size(), broadcast), std::move(name),
+                     std::make_shared<Content>(value.contiguous_copy())) {
+  check_fits(content_->value);
 }
 
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
-    : Variable({recipe.dtype, Dims(recipe.shape.size(), -1), broadcast}, std::move(name)),
-      id(next_shared_id++),
-      recipe_(std::make_unique<Recipe>(recipe)) {
-  for (std::size_t i = 0; i < type.shape.size(); ++i)
-    if (type.broadcastable(i)) type.shape[i] = 1;
+    : SharedVariable(shared_type(recipe.dtype, recipe.shape.size(), broadcast), std::move(name),
+                     std::make_shared<Content>(std::move(recipe))) {}
+
+Ref<SharedVariable> SharedVariable::twin() {
+  Ref<SharedVariable> out(new SharedVariable(type, name, content_));
+  out->origin = current_origin();
+  return out;
 }
 
 Expr SharedVariable::find_default_update() {
@@ -194,17 +214,17 @@ void SharedVariable::check_fits(const Array& value) const {
 }
 
 Array& SharedVariable::value_locked() {
-  if (recipe_) {
-    value_ = recipe_->make();
-    recipe_.reset();
+  if (content_->recipe) {
+    content_->value = content_->recipe->make();
+    content_->recipe.reset();
   }
-  return value_;
+  return content_->value;
 }
 
 Array SharedVariable::get_value(bool borrow) {
   {
     std::shared_lock reader(mutex);
-    if (!recipe_) return borrow ? value_ : value_.contiguous_copy();
+    if (const Array* v = value_if_materialised()) return borrow ? *v : v->contiguous_copy();
   }
   std::unique_lock writer(mutex);
   Array& v = value_locked();
@@ -215,13 +235,13 @@ void SharedVariable::set_value(const Array& value) {
   check_fits(value);
   Array copy = value.contiguous_copy();
   std::unique_lock lock(mutex);
-  recipe_.reset();
-  value_ = std::move(copy);
+  content_->recipe.reset();
+  content_->value = std::move(copy);
 }
 
 Dims SharedVariable::shape() const {
   std::shared_lock lock(mutex);
-  return recipe_ ? recipe_->shape : value_.shape;
+  return content_->recipe ? content_->recipe->shape : content_->value.shape;
 }
 
 std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs attrs) {

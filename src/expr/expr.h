@@ -104,16 +104,29 @@ struct Recipe {
 /// A value that lives between calls. Reading and writing take its lock; compiled functions take
 /// the locks of all shared variables they reach, in order of id.
 class SharedVariable : public Variable {
+  /// What a variable and its twins have in common.
+  struct Content {
+    explicit Content(Array value);
+    explicit Content(Recipe recipe);
+    const std::uint64_t id;
+    std::shared_mutex mutex;
+    Array value;
+    std::unique_ptr<Recipe> recipe;  // null once there is a value
+  };
+  std::shared_ptr<Content> content_;
+
  public:
   SharedVariable(Array value, std::string name, std::uint8_t broadcast = 0);
   SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast = 0);
+  /// Another variable of the same value, with a name and a default update of its own.
+  Ref<SharedVariable> twin();
 
   Array get_value(bool borrow = false);  // borrow: shares storage; updates then go to new storage
   void set_value(const Array& value);    // converts nothing; the shape may change
   Dims shape() const;                    // without materialising
-  bool materialised() const { return !recipe_; }
+  bool materialised() const { return !content_->recipe; }
 
-  const std::uint64_t id;
+  const std::uint64_t id;  // the same for twins
   /// What a call makes of the variable unless its updates say otherwise: an expression, or a rule
   /// that makes one (a rule does not hold the variable it is of, so nothing lives in a circle).
   Expr default_update;
@@ -121,14 +134,15 @@ class SharedVariable : public Variable {
   Expr find_default_update();  // null if there is none
 
   // For the executor, which holds `mutex`.
-  mutable std::shared_mutex mutex;
+  std::shared_mutex& mutex;
   Array& value_locked();  // materialises
-  const Array* value_if_materialised() const { return recipe_ ? nullptr : &value_; }
+  const Array* value_if_materialised() const {
+    return content_->recipe ? nullptr : &content_->value;
+  }
   void check_fits(const Array& value) const;
 
  private:
-  Array value_;
-  std::unique_ptr<Recipe> recipe_;
+  SharedVariable(TensorType type, std::string name, std::shared_ptr<Content> content);
 };
 
 /// An inner function over expressions: `results` in terms of `params`. Everything else it reaches

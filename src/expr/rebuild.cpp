@@ -4,9 +4,12 @@
 
 namespace snug {
 
-std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr>& blockers,
-                          std::unordered_map<Variable*, Expr> changed,
-                          const std::function<Expr(const Expr&)>& better) {
+namespace {
+
+/// `rebuild`; with `all`, what does not change is applied again, too.
+std::vector<Expr> rebuild_some(const std::vector<Expr>& roots, const std::vector<Expr>& blockers,
+                               std::unordered_map<Variable*, Expr> changed,
+                               const std::function<Expr(const Expr&)>& better, bool all) {
   std::unordered_set<Variable*> fixed;
   for (const Expr& e : blockers) fixed.insert(e.get());
   std::unordered_map<Apply*, std::vector<Expr>> applied;
@@ -17,7 +20,7 @@ std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr
     auto it = applied.find(a);
     if (it == applied.end()) {
       std::vector<Expr> inputs;
-      bool any = false;
+      bool any = all;
       for (const Expr& x : a->inputs) {
         auto c = changed.find(x.get());
         any |= c != changed.end();
@@ -40,6 +43,36 @@ std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr
     out.push_back(it != changed.end() ? it->second : e);
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr>& blockers,
+                          std::unordered_map<Variable*, Expr> changed,
+                          const std::function<Expr(const Expr&)>& better) {
+  return rebuild_some(roots, blockers, std::move(changed), better, false);
+}
+
+Expr copy_leaf(const Expr& leaf) {
+  OriginOverride origin(leaf->origin);
+  if (SharedVariable* s = as_shared(leaf)) return Expr(Ref<Variable>(s->twin()));
+  if (auto* c = dynamic_cast<Constant*>(leaf.get())) return constant(*c->value, c->name);
+  return input(leaf.type(), leaf->name);
+}
+
+std::vector<Expr> copy_graph(const std::vector<Expr>& roots,
+                             const std::vector<std::pair<Expr, Expr>>& replacements,
+                             bool copy_leaves) {
+  std::unordered_map<Variable*, Expr> changed;
+  std::vector<Expr> blockers;
+  for (const auto& [from, to] : replacements) {
+    changed[from.get()] = to;
+    blockers.push_back(from);
+  }
+  if (copy_leaves)
+    for (const Expr& e : topological(roots, blockers))
+      if (!e->owner && !changed.count(e.get())) changed[e.get()] = copy_leaf(e);
+  return rebuild_some(roots, blockers, std::move(changed), {}, true);
 }
 
 std::vector<Expr> substitute(const std::vector<Expr>& roots,

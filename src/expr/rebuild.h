@@ -15,6 +15,14 @@ std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr
                           std::unordered_map<Variable*, Expr> changed,
                           const std::function<Expr(const Expr&)>& better = {});
 
+/// As `substitute`, but nothing is shared except inputs, constants and shared variables; not even
+/// those if `copy_leaves`. The copy of a shared variable has the same value (SharedVariable::twin).
+std::vector<Expr> copy_graph(const std::vector<Expr>& roots,
+                             const std::vector<std::pair<Expr, Expr>>& replacements,
+                             bool copy_leaves);
+/// A leaf like this one.
+Expr copy_leaf(const Expr& leaf);
+
 /// `roots` with each first of a pair replaced by its second; what does not change is shared.
 std::vector<Expr> substitute(const std::vector<Expr>& roots,
                              const std::vector<std::pair<Expr, Expr>>& replacements);

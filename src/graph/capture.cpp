@@ -124,13 +124,13 @@ std::vector<SizeId> element_symbols(SizeTable& sizes, const TensorType& t, std::
 Captured capture(const CaptureArgs& args) {
   // Which shared variables are updated, with default updates added as they are reached.
   std::vector<std::pair<SharedVariable*, Expr>> updates;
-  std::unordered_set<Variable*> updated;
+  std::unordered_set<std::uint64_t> updated;  // ids
   for (const auto& [target, value] : args.updates) {
     SharedVariable* shared = target ? as_shared(target) : nullptr;
     if (!shared)
       fail(Fault::Type, fmt::format("updates: {} is not a shared variable", label(target)),
            "only variables made by shared() keep a value between calls");
-    if (!updated.insert(shared).second)
+    if (!updated.insert(shared->id).second)
       fail(Fault::Value, fmt::format("updates: {} is updated twice", label(target)));
     updates.emplace_back(shared, value);
   }
@@ -139,10 +139,10 @@ Captured capture(const CaptureArgs& args) {
   for (std::size_t i = 0; i < updates.size(); ++i) walk.visit(updates[i].second.get());
   if (args.default_updates)
     for (std::size_t i = 0; i < walk.order.size(); ++i)  // grows while it runs
-      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s)) {
+      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s->id)) {
         Expr update = s->find_default_update();
         if (!update) continue;
-        updated.insert(s);
+        updated.insert(s->id);
         walk.visit(update.get());
         updates.emplace_back(s, std::move(update));
       }
@@ -159,11 +159,11 @@ Captured capture(const CaptureArgs& args) {
                   value->origin);
   }
 
-  std::map<std::uint64_t, SharedVariable*> shared_by_id;
+  std::map<std::uint64_t, std::vector<SharedVariable*>> shared_by_id;  // twins are one input
   for (Variable* v : walk.order)
     if (auto* s = dynamic_cast<SharedVariable*>(v); s && walk.resolve(v) == v && !walk.is_input(v))
-      shared_by_id[s->id] = s;
-  for (const auto& [s, value] : updates) shared_by_id[s->id] = s;
+      shared_by_id[s->id].push_back(s);
+  for (const auto& [s, value] : updates) shared_by_id[s->id].push_back(s);
 
   Builder b(true);
   std::unordered_map<Variable*, Value> values;
@@ -176,12 +176,16 @@ Captured capture(const CaptureArgs& args) {
     values[in.get()] = v;
     input_number[in.get()] = n_inputs++;
   }
-  for (const auto& [id, s] : shared_by_id) {
+  for (const auto& [id, twins] : shared_by_id) {
+    SharedVariable* s = twins[0];
     OriginOverride origin(s->origin);
     Value v = b.input(graph_type(b.sizes(), s->type, n_inputs), s->name, Ref<SharedVariable>(s),
                       element_symbols(b.sizes(), s->type, n_inputs));
-    values[s] = v;
-    input_number[s] = n_inputs++;
+    for (SharedVariable* twin : twins) {
+      values[twin] = v;
+      input_number[twin] = n_inputs;
+    }
+    ++n_inputs;
   }
   std::vector<bool> used(args.inputs.size(), false);
   std::unordered_map<Apply*, Value> applied;
@@ -221,6 +225,11 @@ Captured capture(const CaptureArgs& args) {
           slot =
               std::make_shared<Graph>(capture({body->params, body->results, {}, {}, false}).graph);
         inner = slot;
+        for (const auto& source : slot->runtime_sources())
+          if (!source.extent && slot->sizes().symbol_of(source.symbol).high == SizeTable::kNoSize)
+            throw Error(Fault::Unsupported,
+                        "loop: a size inside the body depends on a value computed while it runs",
+                        "compute the size outside the loop", v->origin);
       }
       Value out = b.add(*a->op, std::move(inputs), std::move(attrs), inner);
       it = applied.emplace(a, out).first;

@@ -171,7 +171,11 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
       if (!s.extent && s.value == inputs[input] && s.element == element) return s.symbol;
     Symbol symbol;
     symbol.kind = Symbol::Kind::Runtime;
-    symbol.high = SizeTable::kNoSize;
+    // What is made of a bool is 0 or 1; of other values nothing is known.
+    const Node& maker = graph_.node(inputs[input]);
+    const bool small = maker.op->name == "cast" && type(maker.inputs[0]).dtype == DType::Bool;
+    symbol.low = sizes.zero();
+    symbol.high = small ? sizes.one() : SizeTable::kNoSize;
     SizeId id = sizes.symbol(symbol);
     graph_.runtime_sources_.push_back(
         {id, inputs[input], false, static_cast<std::uint32_t>(element)});

@@ -103,7 +103,6 @@ Expr isnan(const Arg& x);
 Expr isinf(const Arg& x);
 Expr invert(const Arg& x);
 Expr cast(const Arg& x, DType dtype);  // `x` itself if it has that dtype
-Expr stop_gradient(const Arg& x);
 /// The same value under a new name: an identity node.
 Expr identity(const Arg& x);
 
@@ -327,4 +326,7 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
 
 }  // namespace snug
 
+// Areas with a header of their own.
+#include "ops/branch_functions.h"
 #include "ops/linalg_functions.h"  // IWYU pragma: export
+#include "ops/watch_functions.h"

@@ -304,8 +304,9 @@ bool belongs_inside(const Expr& e, const std::unordered_set<Variable*>& inside) 
   return true;
 }
 
-/// `results` in terms of `params` and of what they use from outside, which is handed in.
-std::vector<Expr> close_over(Lambda& lambda) {
+/// `results` in terms of `params` and of what they use from outside, which is handed in. Computed
+/// inside is what depends on the params, and what `region` holds.
+std::vector<Expr> close_over(Lambda& lambda, const std::unordered_set<Variable*>& region = {}) {
   std::unordered_set<Variable*> varying, inside;
   for (const Expr& p : lambda.params) varying.insert(p.get());
   std::vector<Expr> order = topological(lambda.results, lambda.params);
@@ -320,8 +321,8 @@ std::vector<Expr> close_over(Lambda& lambda) {
   };
   for (const Expr& e : order) {
     if (varying.count(e.get())) continue;
-    bool depends = false;
-    if (e->owner)
+    bool depends = region.count(e.get()) != 0;
+    if (e->owner && !depends)
       for (const Expr& x : e->owner->inputs) depends |= varying.count(x.get()) != 0;
     if (depends) {
       varying.insert(e.get());
@@ -428,6 +429,16 @@ LoopResult loop(const LoopBody& fn, const std::vector<Expr>& given_sequences,
     result.outputs.assign(all.begin() + static_cast<std::ptrdiff_t>(states.size()), all.end());
     return result;
   }
+}
+
+std::vector<Expr> ops::run_if(const Expr& count, const std::vector<Expr>& results,
+                              const std::unordered_set<Variable*>& region) {
+  auto lambda = std::make_shared<Lambda>();
+  lambda->params.push_back(snug::input({DType::I64, {}, 0}, "i"));
+  lambda->results = results;
+  std::vector<Expr> inputs{count};
+  for (Expr& c : close_over(*lambda, region)) inputs.push_back(std::move(c));
+  return apply_all(ops::loop, std::move(inputs), loop_attrs(0, 0, results.size(), lambda));
 }
 
 Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,

@@ -36,6 +36,8 @@ extern const OpDef qr, qr_r, svd, svdvals, eigh, eigvalsh;
 extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight;
 // softmax.cpp
 extern const OpDef softmax, log_softmax;
+// watch.cpp
+extern const OpDef assert_, disconnected_grad, grad_clip, grad_scale, print, undefined_grad;
 // loop.cpp
 extern const OpDef loop;
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <unordered_set>
+
 #include "expr/op_def.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
@@ -76,6 +78,11 @@ Expr reshape_like(const Expr& x, const Expr& like);
 /// The iteration numbers of the loops whose bodies this thread is building, outermost first. A
 /// random draw mixes them into its key, so that every iteration draws anew.
 const std::vector<Expr>& open_loops();
+
+/// `results` stacked on a new axis of size `count`, 0 or 1: what `region` holds is computed only if
+/// it is 1.
+std::vector<Expr> run_if(const Expr& count, const std::vector<Expr>& results,
+                         const std::unordered_set<Variable*>& region);
 
 /// The attributes of a loop over elements.
 Attrs loop_attrs(std::size_t n_seq, std::size_t n_state, std::size_t n_out,

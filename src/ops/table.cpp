@@ -18,6 +18,7 @@ const OpDef* const kOps[] = {
     &ops::argmin,
     &ops::asin,
     &ops::asinh,
+    &ops::assert_,
     &ops::atan,
     &ops::atan2,
     &ops::atanh,
@@ -39,6 +40,7 @@ const OpDef* const kOps[] = {
     &ops::cosh,
     &ops::det,
     &ops::dimshuffle,
+    &ops::disconnected_grad,
     &ops::div,
     &ops::dot,
     &ops::eigh,
@@ -55,6 +57,8 @@ const OpDef* const kOps[] = {
     &ops::floor_div,
     &ops::gather,
     &ops::ge,
+    &ops::grad_clip,
+    &ops::grad_scale,
     &ops::gt,
     &ops::input,
     &ops::inverse,
@@ -81,6 +85,7 @@ const OpDef* const kOps[] = {
     &ops::neg,
     &ops::nonzero,
     &ops::pow,
+    &ops::print,
     &ops::prod,
     &ops::qr,
     &ops::qr_r,
@@ -117,6 +122,7 @@ const OpDef* const kOps[] = {
     &ops::tan,
     &ops::tanh,
     &ops::trunc,
+    &ops::undefined_grad,
 };
 
 }  // namespace

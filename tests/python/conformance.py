@@ -22,12 +22,19 @@ DTYPES = {name: np.dtype(name) for name in ALL if name != "bfloat16"}
 DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
 
 sampled = set()  # the rows that some test is about
+tests_of = {}  # row -> the functions that test it
 
 
 def rows(*names):
     """Marks a test as one of these rows; it gets the name as its first argument."""
     sampled.update(names)
-    return pytest.mark.parametrize("row", names)
+
+    def mark(test):
+        for name in names:
+            tests_of.setdefault(name, []).append(test)
+        return pytest.mark.parametrize("row", names)(test)
+
+    return mark
 
 
 # ---- values
@@ -197,14 +204,24 @@ def agree(row, inputs, outputs, calls, ulps=4, modes=MODES, scale=None, what="",
     agree_on_updates(row, inputs, outputs, calls, ulps, scale, what)
 
 
-def agree_gradient(row, outputs, inputs, arguments, tolerance=1e-6, step=1e-5):
-    """The compiled gradient of a weighted sum against central differences, in float64."""
-    outputs = outputs if isinstance(outputs, list) else [outputs]
-    assert row in ops_of(outputs)
+def weighted_sum(outputs, squares=0.0):
+    """A number that depends on every element of the outputs in another way."""
     cost = 0.0
     for y in outputs:
         flat = T.flatten(T.cast(y, "float64"))
-        cost = cost + (flat * T.sin(T.arange(flat.shape[0]) * 0.7 + 0.3)).sum()
+        numbers = T.arange(flat.shape[0])
+        cost = cost + (flat * T.sin(numbers * 0.7 + 0.3)).sum()
+        if squares:
+            cost = cost + squares * (flat * flat * T.cos(numbers * 0.4 + 0.1)).sum()
+    return cost
+
+
+def agree_gradient(row, outputs, inputs, arguments, tolerance=1e-6, step=1e-5, second=True):
+    """The compiled gradient of a weighted sum against central differences, in float64; then the
+    second derivative, unless `second` is the reason why there is none."""
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    assert row in ops_of(outputs)
+    cost = weighted_sum(outputs)
     wrt = [x for x in inputs if x.dtype == "float64"]
     f = snug.function(inputs, cost, on_unused_input="ignore")
     g = snug.function(inputs, T.grad(cost, wrt), on_unused_input="ignore")
@@ -223,9 +240,46 @@ def agree_gradient(row, outputs, inputs, arguments, tolerance=1e-6, step=1e-5):
             assert abs(gradient[at] - want) <= tolerance * max(1.0, abs(want)), (
                 f"{row}: d/d{x} at {at} is {gradient[at]}, differences give {want}"
             )
+    if second is True:
+        agree_second_derivative(row, outputs, inputs, arguments, max(tolerance, 1e-5), step)
 
 
-# ---- elementwise rows
+def agree_second_derivative(row, outputs, inputs, arguments, tolerance=1e-5, step=1e-5):
+    """The product of the second derivatives with a direction against central differences of the
+    first derivative, and the product of the Jacobian (Rop) against those of the outputs."""
+    wrt = [x for x in inputs if x.dtype == "float64"]
+    places = [next(k for k, y in enumerate(inputs) if y is x) for x in wrt]
+    values = [np.asarray(arguments[k]) for k in places]
+    ways = [np.cos(np.arange(v.size) * 1.3 + 0.5).reshape(v.shape) for v in values]
+
+    def moved(sign):
+        result = [np.array(a) for a in arguments]
+        for k, way in zip(places, ways):
+            result[k] = result[k] + sign * step * way
+        return result
+
+    def check(what, f, derivative):
+        sides = [f(*moved(sign)) for sign in (1, -1)]
+        for i, (got, a, b) in enumerate(zip(derivative(*arguments), *sides)):
+            want = (a - b) / (2 * step)
+            scale = max([1.0, *np.abs(want).ravel(), *np.abs(a).ravel()])
+            worst = np.max(np.abs(got - want), initial=0.0)
+            assert worst <= tolerance * scale, f"{row}: {what} {i} is {got}, differences: {want}"
+
+    def compiled(results):
+        return snug.function(inputs, results, on_unused_input="ignore")
+
+    cost = weighted_sum(outputs, squares=0.05)
+    first = T.grad(cost, wrt)
+    product = snug.gradient.hessian_vector_product(
+        cost, wrt, [T.constant(way, dtype="float64") for way in ways]
+    )
+    check("second derivative", compiled(first), compiled(product))
+    floats = [y for y in outputs if y.dtype == "float64"]
+    along = snug.gradient.Rop(
+        floats, wrt, [T.constant(w) for w in ways], disconnected_outputs="ignore"
+    )
+    check("Rop", compiled(floats), compiled(along))
 
 
 def each(function):

@@ -125,7 +125,7 @@ def test_binary(row):
     elementwise(row, 2, *BINARY[row])
 
 
-@pytest.mark.parametrize("row", sorted((set(UNARY) | set(BINARY)) - STEPS))
+@rows(*sorted((set(UNARY) | set(BINARY)) - STEPS))
 def test_gradient_of_elementwise(row):
     arity = 1 if row in UNARY else 2
     _, _, *limits = UNARY.get(row) or BINARY[row]
@@ -367,6 +367,9 @@ def test_reshape(row):
             a.transpose(2, 1, 0).reshape(a.shape[2], a.shape[1] * a.shape[0]),
         ],
     )
+    x = variable("float64", 3)
+    y = x.reshape((x.shape[2], -1))
+    agree_gradient(row, y, [x], [sample("float64", (2, 1, 3), special=False)])
 
 
 @rows("broadcast_to")

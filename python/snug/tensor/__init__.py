@@ -13,13 +13,27 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug.gradient import consider_constant, grad
+from snug import gof
+from snug.gradient import (
+    DisconnectedType,
+    Lop,
+    Rop,
+    consider_constant,
+    grad,
+    grad_not_implemented,
+    grad_undefined,
+    hessian,
+    jacobian,
+    numeric_grad,
+    verify_grad,
+)
 from snug.printing import min_informative_str, pprint
 from snug.tensor import (
     _methods,
     extra_ops,
     nlinalg,
     nnet,
+    opt,
     shared_randomstreams,
     sharedvar,
     slinalg,

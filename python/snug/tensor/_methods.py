@@ -141,8 +141,13 @@ class _Methods:
         return result
 
     def clone(self) -> TensorVariable:
-        """A new input variable of the same type and name."""
-        return self.type(self.name)
+        """A new variable of the same type and name: a constant or a shared variable of the same
+        value, otherwise an input."""
+        return _core.copy_leaf(self) if self.owner is None else self.type(self.name)
+
+    def get_parents(self):
+        """The Apply that computes it, in a list; an empty list if there is none."""
+        return [] if self.owner is None else [self.owner]
 
     def eval(self, inputs_to_values=None):
         """The value, given {variable: value} for the inputs. The compiled function is kept."""

@@ -8,6 +8,7 @@ namespace snug::native {
 // What the table of the CPU's library calls lists besides oneDNN; each is described at the op.
 using Prepared = std::unique_ptr<PreparedCall>;
 
+Prepared prepare_assert(const CallSite& site);
 Prepared prepare_check_index(const CallSite& site);
 Prepared prepare_cholesky(const CallSite& site);
 Prepared prepare_concatenate(const CallSite& site);
@@ -23,6 +24,7 @@ Prepared prepare_gather(const CallSite& site);
 Prepared prepare_inverse(const CallSite& site);
 Prepared prepare_lstsq(const CallSite& site);
 Prepared prepare_nonzero(const CallSite& site);
+Prepared prepare_print(const CallSite& site);
 Prepared prepare_qr(const CallSite& site);
 Prepared prepare_qr_r(const CallSite& site);
 Prepared prepare_scatter_add(const CallSite& site);

@@ -22,6 +22,7 @@ constexpr auto kAny = LibraryEntry::Strides::Any;
 
 constexpr LibraryEntry kTable[] = {
     {"affine", "onednn", kMatrix, onednn::prepare_affine, by_onednn},
+    {"assert", "native", kAny, native::prepare_assert},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"batched_dot", "native", kAny, native::prepare_dot},
@@ -46,6 +47,7 @@ constexpr LibraryEntry kTable[] = {
     {"inverse", "openblas", kAny, native::prepare_inverse},
     {"lstsq", "openblas", kAny, native::prepare_lstsq},
     {"nonzero", "native", kAny, native::prepare_nonzero},
+    {"print", "native", kAny, native::prepare_print},
     {"qr", "openblas", kAny, native::prepare_qr},
     {"qr_r", "openblas", kAny, native::prepare_qr_r},
     {"scatter_add", "native", kAny, native::prepare_scatter_add},
