@@ -1,6 +1,6 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
-from snug import printing
+from snug import gof, printing
 from snug._config import config
 from snug._core import (
     Apply,
@@ -11,7 +11,6 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug import gof
 from snug.gradient import (
     DisconnectedType,
     Lop,
@@ -51,7 +50,6 @@ from snug.tensor import (
     elemwise,
     inplace,
     io,
-    opt,
     subtensor,
     type,
     type_other,
