@@ -28,16 +28,6 @@ nb::list with_reasons(const std::vector<Expr>& all, const std::vector<std::strin
 
 void bind_gradients(nb::module_& m) {
   m.def(
-      "gradient_rows",
-      [] {
-        nb::dict out;
-        for (const OpDef* op : all_ops())
-          out[nb::str(op->name.data(), op->name.size())] =
-              op->grad ? nb::none() : nb::object(nb::str(op->no_grad.data(), op->no_grad.size()));
-        return out;
-      },
-      "{op: None, or why it has no gradient}");
-  m.def(
       "gradients",
       [](handle cost, handle wrt, handle consider_constant, handle known_grads, bool raise,
          bool zero, bool allow_undefined) {

@@ -61,7 +61,8 @@ void bind_graphs(nb::module_& m) {
       "copy_graph",
       [](handle roots, handle replacements, bool copy_leaves) {
         UserLine line;
-        return wrap_all(copy_graph(unwrap_all(roots, "clone"), pairs_of(replacements), copy_leaves));
+        return wrap_all(
+            copy_graph(unwrap_all(roots, "clone"), pairs_of(replacements), copy_leaves));
       },
       arg("roots"), arg("replacements"), arg("copy_leaves"),
       "The roots made again, with some variables replaced.");

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -200,14 +200,14 @@ def grad(
             cost, targets, constants, known, raise_, missing == "zero", null == "return"
         ),
     )
+    named = add_names and cost is not None and cost.name
     for k, (g, x) in enumerate(zip(found, targets)):
         if isinstance(g, str):
             found[k] = NullType(g)()
         elif g is None and missing == "Disconnected":
             found[k] = disconnected_type()
-        elif g is not None and add_names and cost is not None and cost.name and x.name:
-            if g.owner is not None and g.name is None:
-                g.name = f"(d{cost.name}/d{x.name})"
+        elif g is not None and g.owner is not None and g.name is None and named and x.name:
+            g.name = f"(d{cost.name}/d{x.name})"
     return _as(wrt, found)
 
 
@@ -412,7 +412,7 @@ class numeric_grad:
     """One-sided finite differences of f, which gives a number, at `pt`: one array or a list of
     them. `gf` has one array for each."""
 
-    type_eps = {"float64": 1e-7, "float32": 3e-4, "float16": 1e-1}
+    type_eps: ClassVar[dict[str, float]] = {"float64": 1e-7, "float32": 3e-4, "float16": 1e-1}
 
     def __init__(
         self,

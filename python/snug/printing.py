@@ -1,5 +1,5 @@
-"""Looking at expressions and functions, in Theano's formats (`debugprint`, `pp`, `pydotprint`), and at
-values while they are computed (`Print`)."""
+"""Looking at expressions and functions, in Theano's formats (`debugprint`, `pp`, `pydotprint`), and
+at values while they are computed (`Print`)."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ namespace {
 
 void check_points(const char* what, const std::vector<Expr>& of, const std::vector<Expr>& points) {
   if (of.size() != points.size())
-    fail(Fault::Value, fmt::format("{}: {} evaluation points for {} variables", what, points.size(),
-                                   of.size()));
+    fail(Fault::Value,
+         fmt::format("{}: {} evaluation points for {} variables", what, points.size(), of.size()));
   for (std::size_t i = 0; i < of.size(); ++i) {
     if (!of[i] || !points[i]) fail(Fault::Type, fmt::format("{}: an empty expression", what));
     if (of[i].ndim() != points[i].ndim())
@@ -108,8 +108,9 @@ std::vector<Expr> hessian(const Arg& cost, const std::vector<Expr>& wrt,
   Scope scope(cost);
   for (const Expr& w : wrt)
     if (!w || w.ndim() != 1)
-      fail(Fault::Type, fmt::format("hessian: {} has {} dimensions", w ? label(w) : "(nothing)",
-                                    w ? w.ndim() : 0),
+      fail(Fault::Type,
+           fmt::format("hessian: {} has {} dimensions", w ? label(w) : "(nothing)",
+                       w ? w.ndim() : 0),
            "differentiate by vectors: build the cost of the flattened variable");
   GradOptions second = options;
   // The first derivative of what is linear does not depend on the variable.

@@ -30,7 +30,9 @@ std::vector<Expr> hessian_vector_product(const Arg& cost, const std::vector<Expr
                                          const std::vector<Expr>& p,
                                          const GradOptions& options = {});
 
-inline Expr jacobian(const Arg& y, const Expr& wrt) { return jacobian(y, std::vector<Expr>{wrt})[0]; }
+inline Expr jacobian(const Arg& y, const Expr& wrt) {
+  return jacobian(y, std::vector<Expr>{wrt})[0];
+}
 inline Expr hessian(const Arg& cost, const Expr& wrt) {
   return hessian(cost, std::vector<Expr>{wrt})[0];
 }

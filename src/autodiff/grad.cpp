@@ -26,8 +26,8 @@ Expr conformed(const Expr& g, const Expr& x) {
 
 using Seeds = std::vector<std::pair<Expr, Expr>>;  // a variable and its gradient
 
-/// One reverse sweep from `seeds` to `wrt`. Gradients arrive at `constants`, and end there. What else arrives at a seed is added to it; what
-/// arrives at a variable of `known` is not.
+/// One reverse sweep from `seeds` to `wrt`. Gradients arrive at `constants`, and end there. What
+/// else arrives at a seed is added to it; what arrives at a variable of `known` is not.
 class Sweep {
  public:
   Sweep(const Seeds& seeds, const Seeds& known, const std::vector<Expr>& wrt,
@@ -118,9 +118,8 @@ class Sweep {
     if (!any) return;
     OriginOverride origin(a.origin);
     if (!a.op->grad) {
-      std::string reason =
-          fmt::format("{} has no gradient: {}", a.op->name,
-                      a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad);
+      std::string reason = fmt::format("{} has no gradient: {}", a.op->name,
+                                       a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad);
       if (!allow_undefined_)
         fail(Fault::Undefined, "grad: " + reason, "stop_gradient keeps gradients away from it");
       return make_undefined(a, wanted, reason);
@@ -165,7 +164,7 @@ class Sweep {
   std::unordered_map<Apply*, std::size_t> first_;  // place in order_ of its first output
   std::unordered_map<Variable*, Expr> totals_;
   std::unordered_map<Variable*, std::string> undefined_;  // and why; whatever else arrives
-  bool allow_undefined_;  // else an error
+  bool allow_undefined_;                                  // else an error
 };
 
 void check_cost(const Expr& cost) {
@@ -205,8 +204,7 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
   Seeds known;
   for (const auto& [x, g] : options.known_grads)
     (options.add_known ? seeds : known).push_back({x, conformed(g, x)});
-  Sweep sweep(seeds, known, wrt, options.consider_constant,
-              options.undefined != nullptr);
+  Sweep sweep(seeds, known, wrt, options.consider_constant, options.undefined != nullptr);
   if (options.undefined) options.undefined->assign(wrt.size(), {});
   std::vector<Expr> out;
   for (std::size_t i = 0; i < wrt.size(); ++i) {

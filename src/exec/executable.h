@@ -73,7 +73,7 @@ struct BoundStep {
   std::vector<std::pair<const Type*, const Layout*>> layouts;  // same order; for run-time sizes
   std::uint32_t input_count = 0;
   std::vector<std::vector<SizeId>> size_inputs;
-  std::vector<SizeId> extents;                             // run-time symbols this step decides
+  std::vector<SizeId> extents;  // run-time symbols this step decides
   struct DecidedElement {
     SizeId symbol;
     std::uint32_t write, element;  // which of the values it writes, and the place in it

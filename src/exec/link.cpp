@@ -199,8 +199,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       if (source.extent)
         b.extents.push_back(source.symbol);
       else
-        b.elements.push_back({source.symbol,
-                              static_cast<std::uint32_t>(written - t.writes.begin()),
+        b.elements.push_back({source.symbol, static_cast<std::uint32_t>(written - t.writes.begin()),
                               source.element});
     }
     for (SizeId symbol : b.extents) decided.insert(symbol);

@@ -145,9 +145,8 @@ class LoopCall : public PreparedCall {
       if (n.op == SizeOp::Const) continue;
       if (n.op == SizeOp::Symbol) {
         const Symbol& s = table.symbol_of(id);
-        unknown[id] =
-            (s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site)) ||
-            (s.kind == Symbol::Kind::Runtime && s.high == SizeTable::kNoSize);
+        unknown[id] = (s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site)) ||
+                      (s.kind == Symbol::Kind::Runtime && s.high == SizeTable::kNoSize);
       } else {
         unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
       }

@@ -15,8 +15,8 @@ namespace snug {
 
 struct Lambda;  // expr/expr.h: an inner function of a loop or branch
 
-/// Code of the host program that an op calls while it runs. The array is valid during the call only,
-/// and lies in memory that must not be changed. An exception ends the call of the function.
+/// Code of the host program that an op calls while it runs. The array is valid during the call
+/// only, and lies in memory that must not be changed. An exception ends the call of the function.
 struct HostCall {
   std::function<void(const Array&)> run;
 };

@@ -40,8 +40,7 @@ std::vector<Expr> ifelse(const Arg& condition, const std::vector<Expr>& then,
   Scope scope(condition);
   require_expr("ifelse", condition.expr);
   if (condition.expr.ndim() != 0)
-    fail(Fault::Type,
-         fmt::format("ifelse: the condition has {} dimensions", condition.expr.ndim()),
+    fail(Fault::Type, fmt::format("ifelse: the condition has {} dimensions", condition.expr.ndim()),
          "switch chooses element by element; for one choice take all() or any() of it");
   if (then.size() != otherwise.size() || then.empty())
     fail(Fault::Value, fmt::format("ifelse: {} values in one branch, {} in the other", then.size(),
@@ -52,8 +51,7 @@ std::vector<Expr> ifelse(const Arg& condition, const std::vector<Expr>& then,
   const Expr chosen = cast(holds, DType::I64), refused = cast(invert(holds), DType::I64);
   const Region reached_then = reached(then), reached_else = reached(otherwise);
   const Region deciding = reached({condition.expr});
-  const std::vector<Expr> first =
-      ops::run_if(chosen, then, own_part(then, reached_else, deciding));
+  const std::vector<Expr> first = ops::run_if(chosen, then, own_part(then, reached_else, deciding));
   const std::vector<Expr> second =
       ops::run_if(refused, otherwise, own_part(otherwise, reached_then, deciding));
   // The body of a loop is planned before the condition is known.

@@ -154,8 +154,8 @@ Expr grad_clip(const Arg& x, double lower, double upper) {
   Scope scope(x);
   require_expr("grad_clip", x.expr);
   if (!(lower <= upper))
-    fail(Fault::Value, fmt::format("grad_clip: the bounds {} and {} leave nothing between them",
-                                   lower, upper));
+    fail(Fault::Value,
+         fmt::format("grad_clip: the bounds {} and {} leave nothing between them", lower, upper));
   return apply(ops::grad_clip, {x.expr}, {{"lower", lower}, {"upper", upper}});
 }
 

@@ -82,7 +82,7 @@ def test_stack_search():
 
 
 def test_applications(parts):
-    a, b, c, e = parts
+    a, b, _, e = parts
     node = e.owner
     assert isinstance(node, gof.Apply) and isinstance(e, gof.Variable)
     assert isinstance(node.op, gof.Op) and isinstance(e.type, gof.Type)
@@ -229,7 +229,7 @@ def test_is_same_graph(parts):
 
 
 def test_equal_computations(parts):
-    a, b, c, e = parts
+    a, b, *_ = parts
     x, y = map(T.dscalar, ("x", "y"))
     assert graph.equal_computations([a * b, a + b], [x * y, x + y], [a, b], [x, y])
     assert not graph.equal_computations([a * b], [y * x], [a, b], [x, y])

@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 import pytest
-from conformance import agree, agree_gradient, rows, sample, variable
 
 import snug
 import snug.tensor as T
+from conformance import agree, agree_gradient, rows, sample, variable
 from snug import _core
 from snug.printing import Print
 from snug.tensor.opt import Assert, assert_, assert_op
@@ -18,10 +18,8 @@ from snug.tensor.opt import Assert, assert_, assert_op
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "float64"])
 def test_identities(row, dtype):
     x = variable(dtype, 2)
-    if row == "print":
-        y = _core.print_value(x, "", None)
-    else:
-        y = assert_(x, T.ge(x.shape[0], 0), True)
+    condition = T.ge(x.shape[0], 0)
+    y = _core.print_value(x, "", None) if row == "print" else assert_(x, condition, True)
     assert y.type == x.type
     for shape in ((0, 3), (1, 1), (7, 33), (300, 300)):
         a = sample(dtype, shape)

@@ -1,8 +1,8 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
-import importlib
-
+from snug import gof, printing
 from snug import printing
+import importlib
 from snug._config import config
 from snug._core import (
     Apply,
@@ -13,7 +13,6 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug import gof
 from snug.gradient import (
     DisconnectedType,
     Lop,
@@ -54,7 +53,6 @@ from snug.tensor import (
     elemwise,
     inplace,
     io,
-    opt,
     subtensor,
     type,
     type_other,
