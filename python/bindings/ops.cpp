@@ -225,6 +225,7 @@ void bind_ops(nb::module_& m) {
   bind_elementwise(m);
   bind_reductions(m);
   bind_shapes(m);
+  bind_arrays(m);
   bind_linear(m);
   bind_random(m);
   bind_loops(m);

@@ -22,6 +22,7 @@ constexpr auto kAny = LibraryEntry::Strides::Any;
 
 constexpr LibraryEntry kTable[] = {
     {"affine", "onednn", kMatrix, onednn::prepare_affine, by_onednn},
+    {"argsort", "native", kContiguous, native::prepare_argsort},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"batched_dot", "native", kAny, native::prepare_dot},
@@ -35,16 +36,21 @@ constexpr LibraryEntry kTable[] = {
     {"conv2d_grad_weight", "onednn", kContiguous, onednn::prepare_conv2d_grad_weight,
      by_onednn_conv},
     {"conv2d_grad_weight", "native", kContiguous, native::prepare_conv2d_grad_weight},
+    {"cumprod", "native", kContiguous, native::prepare_cumprod},
+    {"cumsum", "native", kContiguous, native::prepare_cumsum},
     {"dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"dot", "native", kAny, native::prepare_dot},
     {"gather", "native", kAny, native::prepare_gather},
+    {"linear_recurrence", "native", kContiguous, native::prepare_linear_recurrence},
     {"nonzero", "native", kAny, native::prepare_nonzero},
     {"scatter_add", "native", kAny, native::prepare_scatter_add},
     {"scatter_set", "native", kAny, native::prepare_scatter_set},
+    {"searchsorted", "native", kContiguous, native::prepare_searchsorted},
     {"slice_inc", "native", kAny, native::prepare_slice_inc},
     {"slice_set", "native", kAny, native::prepare_slice_set},
     {"solve", "openblas", kContiguous, native::prepare_solve},
+    {"sort", "native", kContiguous, native::prepare_sort},
 };
 
 }  // namespace
