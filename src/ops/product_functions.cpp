@@ -182,7 +182,10 @@ Parsed parse(const std::string& given, const std::vector<Expr>& operands) {
     p.inputs.push_back(parse_term(given, parts[k], free));
   }
   if (arrow != std::string::npos) {
-    p.output = parse_term(given, text.substr(arrow + 2), widest);
+    const std::string right = text.substr(arrow + 2);
+    p.output = parse_term(given, right, widest);
+    if (widest > 0 && right.find('.') == std::string::npos)
+      bad(given, "the result has no '...' for the axes left over");
     for (std::size_t k = 0; k < p.output.size(); ++k) {
       const int label = p.output[k];
       if (std::count(p.output.begin(), p.output.end(), label) > 1)

@@ -154,8 +154,9 @@ Expr bincount(const Arg& x, const Expr& weights, const Expr& minlength) {
   require_integers("bincount", x.expr);
   const Expr places = nonnegative("bincount", x.expr);
   // An empty x has no largest element; minlength - 1 is one more.
-  const Expr least = minlength ? cast(minlength, DType::I64) - 1 : int64_constant(-1);
-  const Expr size = max(concatenate({places, make_vector({least})})) + 1;
+  const Expr least = minlength ? maximum(cast(minlength, DType::I64), int64_constant(0)) - 1
+                               : int64_constant(-1);
+  const Expr size = max(concatenate({cast(x, DType::I64), make_vector({least})})) + 1;
   const Expr ones = weights ? weights : ones_like(places);
   if (weights) require_vector("bincount", weights);
   const Expr zeros = broadcast_to(typed_number(0, sum_dtype(ones.dtype())), {size});
