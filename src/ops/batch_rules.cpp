@@ -206,6 +206,11 @@ BatchRule batch_check_index(const BatchArgs& a) {
   return rule;
 }
 
+BatchRule batch_argtopk(const BatchArgs& a) {
+  const int axis = a.axis[0];
+  return axis == kWhole || axis == a.attrs.integer("axis") ? no() : rows(axis, {axis});
+}
+
 BatchRule batch_searchsorted(const BatchArgs& a) {
   return a.axis[0] == kWhole ? rows(a.axis[1], {kWhole, a.axis[1]}) : no();
 }

@@ -24,6 +24,7 @@ BatchRule batch_put_slice(const BatchArgs& a);  // slice_set, slice_inc
 BatchRule batch_gather(const BatchArgs& a);
 BatchRule batch_scatter(const BatchArgs& a);
 BatchRule batch_check_index(const BatchArgs& a);
+BatchRule batch_argtopk(const BatchArgs& a);       // any axis but the one of attr "axis"
 BatchRule batch_searchsorted(const BatchArgs& a);  // what is looked for
 BatchRule batch_arange(const BatchArgs& a);
 BatchRule batch_random(const BatchArgs& a);

@@ -29,7 +29,7 @@ extern const OpDef check_index, gather, scatter_add, scatter_set, nonzero;
 // cumulative.cpp
 extern const OpDef cumsum, cumprod, linear_recurrence;
 // sort.cpp
-extern const OpDef sort, argsort, searchsorted;
+extern const OpDef sort, argsort, argtopk, searchsorted;
 // linalg.cpp
 extern const OpDef dot, batched_dot, cholesky, solve;
 // conv.cpp

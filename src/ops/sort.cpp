@@ -87,6 +87,61 @@ const OpDef argsort = {
     .samples = {.differentiable = false, .numpy = "np.argsort(a, axis, kind='stable')"},
 };
 
+const OpDef argtopk = {
+    .name = "argtopk",
+    .doc =
+        "The places of the k largest elements along an axis, the largest first; of a negative k "
+        "those of the -k smallest, the smallest first. nan is the largest; of equal elements the "
+        "first comes first.",
+    .arity = 2,
+    .size_inputs_from = 1,
+    .infer =
+        [](Infer& f) {
+          Type out = line_type(f);
+          f.require_ndim(1, 0);
+          require_discrete(f, 1);
+          SizeTable& t = f.sizes;
+          const auto axis = static_cast<std::size_t>(f.attrs.integer("axis"));
+          const SizeId k = f.size_element(1), count = t.max(k, t.sub(t.zero(), k));
+          f.require_at_most(t.one(), count, "topk: the number of elements must not be 0");
+          f.require_at_most(count, out.dims[axis],
+                            "topk: {0.0} elements are asked for, the axis has {1.0}");
+          if (!f.requirements.empty())
+            f.requirements.back().shapes = {{count}, {out.dims[axis]}};
+          out.dtype = DType::I64;
+          out.dims[axis] = count;
+          out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));
+          f.out(out);
+        },
+    .no_grad = kPlaces,
+    .reference =
+        [](const ReferenceArgs& r) {
+          const RefTensor& x = *r.x[0];
+          const bool largest = r.x[1]->i[0] > 0;
+          const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
+          const std::int64_t n = x.shape[axis];
+          Counter c(r.y[0].shape);
+          for (std::int64_t k = 0; k < r.y[0].size(); ++k, c.next()) {
+            // The element that c.at[axis] others come before.
+            for (std::int64_t i = 0; i < n; ++i) {
+              auto at = [&](std::int64_t place) {
+                Dims index = c.at;
+                index[axis] = place;
+                return flat(x.shape, index);
+              };
+              std::int64_t before = 0;
+              for (std::int64_t j = 0; j < n; ++j) {
+                const bool wins = largest ? less(x, at(i), at(j)) : less(x, at(j), at(i));
+                const bool loses = largest ? less(x, at(j), at(i)) : less(x, at(i), at(j));
+                before += wins || (!loses && j < i);
+              }
+              if (before == c.at[axis]) r.y[0].i[k] = i;
+            }
+          }
+        },
+    .batch = batch_argtopk,
+};
+
 const OpDef searchsorted = {
     .name = "searchsorted",
     .doc =

@@ -80,26 +80,7 @@ Expr argtopk(const Arg& x, const Arg& k, std::optional<std::int64_t> axis) {
   if (k.expr.ndim() != 0 || is_float(k.expr.dtype()))
     fail(Fault::Type, fmt::format("topk: the number of elements is a 0-d integer, not {}",
                                   snug::describe(k.expr.type())));
-  const Expr order = argsort(line.x, line.axis), count = cast(k, DType::I64);
-  Expr part;
-  if (const Array* known = constant_value(k.expr)) {
-    const std::int64_t n = known->at_int(0);
-    if (n == 0) fail(Fault::Value, "topk: the number of elements must not be 0");
-    part = n > 0 ? slice_axis(order, line.axis, {}, Expr(-n - 1), Expr(-1))
-                 : slice_axis(order, line.axis, {}, Expr(-n));
-  } else {
-    const Expr largest = gt(count, 0), size = shape_i(line.x, line.axis);
-    part = slice_axis(order, line.axis, switch_(largest, size - 1, int64_constant(0)),
-                      switch_(largest, -1 - count, 0 - count),
-                      switch_(largest, int64_constant(-1), int64_constant(1)));
-  }
-  // There must be that many.
-  std::vector<Expr> sizes;
-  for (int i = 0; i < part.ndim(); ++i)
-    sizes.push_back(i == line.axis ? abs(count) : shape_i(part, i));
-  return apply(
-      ops::broadcast_to, {part, make_vector(sizes)},
-      {{"broadcast", std::int64_t{part.type().broadcast}}, {"for", std::string("topk")}});
+  return apply(ops::argtopk, {line.x, cast(k, DType::I64)}, {{"axis", line.axis}});
 }
 
 std::vector<Expr> topk_and_argtopk(const Arg& x, const Arg& k, std::optional<std::int64_t> axis) {

@@ -17,6 +17,7 @@ const OpDef* const kOps[] = {
     &ops::argmax,
     &ops::argmin,
     &ops::argsort,
+    &ops::argtopk,
     &ops::asin,
     &ops::asinh,
     &ops::atan,

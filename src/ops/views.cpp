@@ -80,7 +80,6 @@ void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t 
       asked == "mask"            ? "index: a mask of shape {0} does not fit axes of shape {1}"
       : asked == "specify_shape" ? "specify_shape: the shape is {0}, not {1}"
       : asked == "split"  ? "split: the last part has shape {0}, but {1} is asked for"
-      : asked == "topk"   ? "topk: the result has shape {1}, but there are only {0}"
       : asked == "repeat" ? "repeat: repeats has shape {0}, the axis has {1}"
                                  : "{0} does not stretch to {1}";
   const std::string hint =

@@ -183,32 +183,53 @@ def test_sort_as_a_method_and_module():
         T.sort(x, kind="bubble")
 
 
+def first(a, count, axis):
+    """The places of the first elements; of equal ones the first comes first."""
+    a = wide(a)
+    if count > 0 and a.dtype.kind == "f":
+        order = np.argsort(np.where(np.isnan(a), -np.inf, -a), axis, kind="stable")
+        nan = np.take_along_axis(np.isnan(a), order, axis)
+        order = np.take_along_axis(order, np.argsort(~nan, axis, kind="stable"), axis)
+    elif count > 0:
+        order = np.argsort(~a, axis, kind="stable")  # turns the order of any integers around
+    else:
+        order = np.argsort(a, axis, kind="stable")
+    return np.take(order, range(abs(count)), axis)
+
+
+@rows("argtopk")
+def test_argtopk(row):
+    for dtype in ALL:
+        x, k = variable(dtype, 2, "x"), T.lscalar("k")
+        outputs = [T.argtopk(x, k, 0), T.argtopk(x, k, 1)]
+        calls = []
+        for shape in [(1, 1), (5, 4), (40, 3), (3, 700)]:
+            a = sample(dtype, shape)
+            for count in {1, -1, min(shape), -min(shape), 2 if min(shape) > 1 else 1}:
+                calls.append(((a, count), [first(a, count, axis) for axis in (0, 1)]))
+        agree(row, [x, k], outputs, calls, 0, what=dtype, views=False)
+
+
 def test_topk():
     a = distinct((5, 7))
     x, k = T.dmatrix("x"), T.lscalar("k")
-    f = {}
     for axis in (0, 1, -1, None):
+        flat, along = (a.ravel(), 0) if axis is None else (a, axis)
         values, places = T.topk_and_argtopk(x, k, axis)
-        f[axis] = snug.function([x, k], [values, places, T.topk(x, k, axis), T.argtopk(x, k, axis)])
-    for axis in f:
-        size = a.size if axis is None else a.shape[axis]
-        for count in (1, 2, size, -1, -3, -size):
-            flat = a.ravel() if axis is None else a
-            along = 0 if axis is None else axis
-            order = np.argsort(flat, along, kind="stable")
-            order = np.flip(order, along) if count > 0 else order
-            order = np.take(order, range(abs(count)), along)
-            got = f[axis](a, count)
+        outputs = [values, places, T.topk(x, k, axis), T.argtopk(x, k, axis)]
+        f = snug.function([x, k], outputs)
+        for count in (1, 2, flat.shape[along], -1, -3, -flat.shape[along]):
+            got = f(a, count)
+            order = first(flat, count, along)
             np.testing.assert_array_equal(got[1], order)
             np.testing.assert_array_equal(got[0], np.take_along_axis(flat, order, along))
             np.testing.assert_array_equal(got[2], got[0])
             np.testing.assert_array_equal(got[3], got[1])
-            along = None if axis is None else axis
-            g = snug.function([x], [T.topk(x, count, along), T.argtopk(x, count, along)])
+            g = snug.function([x], [T.topk(x, count, axis), T.argtopk(x, count, axis)])
             np.testing.assert_array_equal(g(a)[0], got[0])
             np.testing.assert_array_equal(g(a)[1], got[1])
     for count in (2, -2):
-        agree_gradient("argsort", T.topk(x, count, 0), [x], [distinct((4, 3))])
+        agree_gradient("argtopk", T.topk(x, count, 0), [x], [distinct((4, 3))])
     assert T.argtopk(x, 2, idx_dtype="int32").dtype == "int32"
 
 
@@ -217,7 +238,7 @@ def test_topk_of_nan_and_ties():
     a = np.array([1.0, np.nan, 3, 3, 0])
     values, places = snug.function([x], list(T.topk_and_argtopk(x, 3)))(a)
     np.testing.assert_array_equal(values, [np.nan, 3, 3])
-    np.testing.assert_array_equal(places, [1, 3, 2])
+    np.testing.assert_array_equal(places, [1, 2, 3])
 
 
 def test_topk_of_too_many():
@@ -353,6 +374,7 @@ def test_micro_batches():
     x, v = T.fmatrix("x"), T.fvector("v")
     a, grid = sample("float32", (64, 50), special=False), np.linspace(-3, 3, 20, dtype="float32")
     y = [T.cumsum(T.sort(x, 1), 1), T.argsort(x, 1), T.searchsorted(v, x), T.cumprod(x, 1)]
+    y.append(T.argtopk(x, 3, 1))
     whole = snug.function([x, v], y)(a, grid)
     parts = snug.function([x, v], y, micro_batches=4)(a, grid)
     for got, want in zip(parts, whole):
@@ -360,6 +382,7 @@ def test_micro_batches():
     for name, mixed in [
         ("sort", T.sort(x, 0)),
         ("argsort", T.argsort(x, 0)),
+        ("argtopk", T.argtopk(x, 2, 0)),
         ("cumsum", T.cumsum(x, 0)),
         ("cumprod", T.cumprod(x, 0)),
     ]:

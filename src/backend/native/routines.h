@@ -9,6 +9,7 @@ namespace snug::native {
 using Prepared = std::unique_ptr<PreparedCall>;
 
 Prepared prepare_argsort(const CallSite& site);
+Prepared prepare_argtopk(const CallSite& site);
 Prepared prepare_check_index(const CallSite& site);
 Prepared prepare_cholesky(const CallSite& site);
 Prepared prepare_concatenate(const CallSite& site);

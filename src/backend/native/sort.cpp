@@ -180,6 +180,97 @@ class SortCall : public Call {
   std::uint64_t slot_ = 0;
 };
 
+/// The key that `k` others (the first ones of equal keys) come before, and how many of its equals
+/// are among the first k + 1. Goes from the first byte to the last, counting only keys that agree
+/// with what is found so far.
+template <class K>
+struct Selected {
+  K key = 0;
+  std::int64_t equals = 0;
+};
+template <class K>
+Selected<K> select(const K* keys, std::int64_t n, std::int64_t k) {
+  Selected<K> s;
+  K known = 0;  // the bits of the key that are found
+  for (std::size_t byte = sizeof(K); byte-- > 0;) {
+    std::array<std::int64_t, 256> counts{};
+    for (std::int64_t i = 0; i < n; ++i)
+      if ((keys[i] & known) == s.key) ++counts[keys[i] >> (8 * byte) & 255];
+    std::size_t digit = 0;
+    while (k >= counts[digit]) k -= counts[digit++];
+    s.key = static_cast<K>(s.key | static_cast<K>(K(digit) << (8 * byte)));
+    known = static_cast<K>(known | static_cast<K>(K(255) << (8 * byte)));
+  }
+  s.equals = k + 1;
+  return s;
+}
+
+class TopCall : public Call {
+ public:
+  explicit TopCall(const CallSite& site)
+      : Call(site), axis_(static_cast<std::size_t>(site.node->attrs.integer("axis"))) {
+    const ArgDesc& x = site.in[0];
+    const Lines lines(x.shape, axis_);
+    const auto bytes = static_cast<std::uint64_t>(size_of(x.dtype));
+    const auto n = static_cast<std::uint64_t>(lines.length);
+    const auto k = static_cast<std::uint64_t>(site.out[0].shape[axis_]);
+    slot_ = align64(n * bytes) + 2 * (align64(k * bytes) + align64(k * 8));
+    workspace = slot_ * static_cast<std::uint64_t>(std::min<std::int64_t>(threads_, lines.count));
+  }
+
+  void run(const RunArgs& args) const override {
+    visit(in(args, 0).dtype, [&](auto tag) { go<decltype(tag)>(args); });
+  }
+
+ private:
+  template <class T>
+  void go(const RunArgs& args) const {
+    using S = SortKey<T>;
+    using K = typename S::Key;
+    const Dims& shape = in(args, 0).shape;
+    const Lines lines(shape, axis_), results(out(args, 0).shape, axis_);
+    const std::int64_t n = lines.length, k = results.length;
+    if (k == 0) return;
+    // The first ones by key are the largest if keys are turned around.
+    const K turn = *size_values(args, 0) > 0 ? static_cast<K>(~K{0}) : K{0};
+    const T* const x = reinterpret_cast<const T*>(args.in[0]);
+    std::int64_t* const y = reinterpret_cast<std::int64_t*>(args.out[0]);
+    constexpr std::int64_t kWork = 4;  // per element, in passes over it
+    parallel_slots(
+        lines.count, product(shape) * kWork, threads_,
+        [&](std::int64_t slot, std::int64_t line, std::int64_t end) {
+          std::byte* room = args.workspace + static_cast<std::uint64_t>(slot) * slot_;
+          const auto take = [&](std::int64_t count, std::size_t size) {
+            return std::exchange(room, room + align64(static_cast<std::uint64_t>(count) * size));
+          };
+          K* const keys = reinterpret_cast<K*>(take(n, sizeof(K)));
+          const auto row = [&] {
+            K* const found = reinterpret_cast<K*>(take(k, sizeof(K)));
+            return Row<K>{found, reinterpret_cast<std::int64_t*>(take(k, 8))};
+          };
+          const Row<K> first = row(), second = row();
+          for (; line < end; ++line) {
+            const std::int64_t start = lines.start(line);
+            for (std::int64_t i = 0; i < n; ++i)
+              keys[i] = static_cast<K>(S::of(x[start + i * lines.inner], true) ^ turn);
+            Selected<K> last = select(keys, n, k - 1);
+            std::int64_t count = 0;
+            for (std::int64_t i = 0; i < n; ++i) {
+              if (keys[i] > last.key || (keys[i] == last.key && last.equals-- <= 0)) continue;
+              first.keys[count] = keys[i];
+              first.places[count++] = i;
+            }
+            const Row<K> sorted = radix_sort(first, second, k);
+            std::int64_t* const to = y + results.start(line);
+            for (std::int64_t i = 0; i < k; ++i) to[i * lines.inner] = sorted.places[i];
+          }
+        });
+  }
+
+  std::size_t axis_;
+  std::uint64_t slot_ = 0;
+};
+
 class SearchCall : public Call {
  public:
   explicit SearchCall(const CallSite& site)
@@ -214,6 +305,7 @@ class SearchCall : public Call {
 }  // namespace
 
 Prepared prepare_argsort(const CallSite& site) { return std::make_unique<SortCall>(site, true); }
+Prepared prepare_argtopk(const CallSite& site) { return std::make_unique<TopCall>(site); }
 Prepared prepare_searchsorted(const CallSite& site) { return std::make_unique<SearchCall>(site); }
 Prepared prepare_sort(const CallSite& site) { return std::make_unique<SortCall>(site, false); }
 

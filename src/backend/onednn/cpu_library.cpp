@@ -23,6 +23,7 @@ constexpr auto kAny = LibraryEntry::Strides::Any;
 constexpr LibraryEntry kTable[] = {
     {"affine", "onednn", kMatrix, onednn::prepare_affine, by_onednn},
     {"argsort", "native", kContiguous, native::prepare_argsort},
+    {"argtopk", "native", kContiguous, native::prepare_argtopk},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"batched_dot", "native", kAny, native::prepare_dot},
