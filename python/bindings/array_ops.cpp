@@ -87,7 +87,8 @@ void bind_picking(nb::module_& m) {
   define(m, "inverse_permutation", inverse_permutation, tensor_arg("perm"),
          "The permutation that undoes one; of a matrix in each row.");
   define(m, "permute_row_elements", permute_row_elements, tensor_arg("x"), tensor_arg("y"),
-         arg("inverse") = false, "The elements of each row of x in the order that y gives, or back.");
+         arg("inverse") = false,
+         "The elements of each row of x in the order that y gives, or back.");
 }
 
 using Joined = Expr (*)(const std::vector<Expr>&, Here);
@@ -166,7 +167,8 @@ void bind_products(nb::module_& m) {
          "The products of all elements of x with all of y, as a matrix.");
   define(m, "inner", inner, tensor_arg("a"), tensor_arg("b"),
          "The products summed over the last axis of both.");
-  define(m, "vdot", vdot, tensor_arg("a"), tensor_arg("b"), "The products of all elements, summed.");
+  define(m, "vdot", vdot, tensor_arg("a"), tensor_arg("b"),
+         "The products of all elements, summed.");
   define(m, "cross", cross, tensor_arg("a"), tensor_arg("b"), arg("axis") = -1,
          "The vectors at right angles to those along an axis of size 3.");
 }

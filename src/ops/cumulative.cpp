@@ -83,7 +83,9 @@ const OpDef cumsum = {
     .name = "cumsum",
     .doc = "The sums of the elements up to each one along an axis, or from each one on.",
     .infer = cumulative_rule,
-    .grad = [](const GradArgs& g) -> Exprs { return {apply(ops::cumsum, {g.dy[0]}, other_way(g))}; },
+    .grad = [](const GradArgs& g) -> Exprs {
+      return {apply(ops::cumsum, {g.dy[0]}, other_way(g))};
+    },
     .reference =
         [](const ReferenceArgs& r) {
           along(r, [&](std::int64_t k, Number last, bool) -> Number {

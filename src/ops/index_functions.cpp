@@ -45,9 +45,10 @@ std::vector<IndexItem> along(const Expr& x, const Expr& indices, std::int64_t ax
     std::vector<std::int64_t> pattern(static_cast<std::size_t>(x.ndim()), -1);
     pattern[static_cast<std::size_t>(k)] = 0;
     const bool one = x.type().broadcastable(static_cast<std::size_t>(k));
-    items.emplace_back(one ? dimshuffle(int64_constant(0), std::vector<std::int64_t>(
-                                                               static_cast<std::size_t>(x.ndim()), -1))
-                           : dimshuffle(arange(shape_i(x, k)), pattern));
+    items.emplace_back(
+        one ? dimshuffle(int64_constant(0),
+                         std::vector<std::int64_t>(static_cast<std::size_t>(x.ndim()), -1))
+            : dimshuffle(arange(shape_i(x, k)), pattern));
   }
   return items;
 }
@@ -107,8 +108,7 @@ Expr choose_from(const Arg& which, const Arg& choices, const std::string& mode) 
   const Expr from = dimshuffle(choices, pattern);
   const Expr first = subtensor(from, {IndexItem(0)});
   const std::vector<Expr> both = broadcast_arrays({which.expr, first});
-  const Expr place =
-      strictly_placed("choose", both[0], shape_i(from, 0), mode);
+  const Expr place = strictly_placed("choose", both[0], shape_i(from, 0), mode);
   std::vector<Expr> sizes{shape_i(from, 0)};
   for (int k = 0; k < both[1].ndim(); ++k) sizes.push_back(shape_i(both[1], k));
   const Expr wide = broadcast_to(from, sizes);
@@ -179,8 +179,8 @@ Expr diag(const Arg& x, std::int64_t k) {
   require_expr("diag", x.expr);
   if (x.expr.ndim() == 1) return alloc_diagonal(x, k);
   if (x.expr.ndim() == 2) return diagonal(x, k);
-  fail(Fault::Type, fmt::format("diag: takes a vector or a matrix, not {}",
-                                snug::describe(x.expr.type())),
+  fail(Fault::Type,
+       fmt::format("diag: takes a vector or a matrix, not {}", snug::describe(x.expr.type())),
        "diagonal takes more dimensions");
 }
 
@@ -210,10 +210,10 @@ Expr fill_diagonal_offset(const Arg& x, const Arg& value, const Arg& offset) {
 
 namespace {
 /// The axes from the one that counts slowest on.
-std::vector<std::size_t> slow_to_fast(const char* what, std::size_t ndim, const std::string& order) {
+std::vector<std::size_t> slow_to_fast(const char* what, std::size_t ndim,
+                                      const std::string& order) {
   if (order != "C" && order != "F")
-    fail(Fault::Value, fmt::format("{}: there is no order '{}'", what, order),
-         "choose 'C' or 'F'");
+    fail(Fault::Value, fmt::format("{}: there is no order '{}'", what, order), "choose 'C' or 'F'");
   std::vector<std::size_t> axes;
   for (std::size_t k = 0; k < ndim; ++k) axes.push_back(order == "C" ? k : ndim - 1 - k);
   return axes;

@@ -27,7 +27,8 @@ Expr count_nonzero(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 // ---- diagonals ----
 
 /// The diagonal of two axes, as the last axis; a positive offset is to the right.
-Expr diagonal(const Arg& x, std::int64_t offset = 0, std::int64_t axis1 = 0, std::int64_t axis2 = 1);
+Expr diagonal(const Arg& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
+              std::int64_t axis2 = 1);
 /// The inverse: 0 but on a diagonal, which holds the last axis of x.
 Expr alloc_diagonal(const Arg& x, std::int64_t offset = 0, std::int64_t axis1 = 0,
                     std::int64_t axis2 = 1);

@@ -181,9 +181,9 @@ std::vector<Expr> split(const Arg& x, const Sizes& sizes, std::int64_t axis) {
     Expr part = slice_axis(x, axis, start, stop);
     // The sizes add up to that of the axis.
     if (last)
-      part = apply(ops::broadcast_to, {part, make_vector(sizes_with(part, axis, size))},
-                   {{"broadcast", std::int64_t{part.type().broadcast}},
-                    {"for", std::string("split")}});
+      part = apply(
+          ops::broadcast_to, {part, make_vector(sizes_with(part, axis, size))},
+          {{"broadcast", std::int64_t{part.type().broadcast}}, {"for", std::string("split")}});
     parts.push_back(part);
     start = stop;
   }
@@ -254,7 +254,8 @@ Expr pad(const Arg& x, const std::vector<Expr>& width, const std::string& mode, 
   }
   Expr out = x.expr;
   for (int k = 0; k < ndim; ++k) {
-    const Expr before = integer("pad", width[at(2 * k)]), after = integer("pad", width[at(2 * k + 1)]);
+    const Expr before = integer("pad", width[at(2 * k)]),
+               after = integer("pad", width[at(2 * k + 1)]);
     if (is_constant(before, 0) && is_constant(after, 0)) continue;
     const Expr n = shape_i(out, k);
     out = take(out, shown_place(mode, arange(0 - before, n + after), n), k);
@@ -269,7 +270,8 @@ Expr diff(const Arg& x, std::int64_t n, std::int64_t axis) {
   axis = normal_axis("diff", axis, x.expr.ndim());
   Expr out = x.expr;
   for (; n > 0; --n) {
-    const Expr later = slice_axis(out, axis, Expr(1), {}), earlier = slice_axis(out, axis, {}, Expr(-1));
+    const Expr later = slice_axis(out, axis, Expr(1), {}),
+               earlier = slice_axis(out, axis, {}, Expr(-1));
     out = out.dtype() == DType::Bool ? ne(later, earlier) : later - earlier;
   }
   return out;
@@ -303,10 +305,9 @@ Expr dstack(const std::vector<Expr>& xs, Here where) {
 
 Expr column_stack(const std::vector<Expr>& xs, Here where) {
   Scope scope(where);
-  return concatenate(each(xs, [](const Arg& x) {
-                       return x.expr.ndim() < 2 ? transpose(atleast_2d(x)) : x.expr;
-                     }),
-                     1);
+  return concatenate(
+      each(xs, [](const Arg& x) { return x.expr.ndim() < 2 ? transpose(atleast_2d(x)) : x.expr; }),
+      1);
 }
 
 // ---- making ----

@@ -319,8 +319,7 @@ Expr einsum(const std::string& subscripts, const std::vector<Expr>& operands, He
   auto needed = [&](std::size_t a, std::size_t b) {
     Labels out = p.output;
     for (std::size_t k = 0; k < terms.size(); ++k)
-      if (k != a && k != b)
-        out.insert(out.end(), terms[k].labels.begin(), terms[k].labels.end());
+      if (k != a && k != b) out.insert(out.end(), terms[k].labels.begin(), terms[k].labels.end());
     return out;
   };
   for (std::size_t k = 0; k < terms.size(); ++k) terms[k] = reduced(terms[k], needed(k, k));
@@ -386,10 +385,13 @@ Expr cross(const Arg& a, const Arg& b, std::int64_t axis) {
   require_expr("cross", a.expr);
   require_expr("cross", b.expr);
   auto along = [&](const Expr& x) {
-    const std::int64_t k = normal_axis("cross", axis, x.ndim());
-    std::vector<std::int64_t> sizes(static_cast<std::size_t>(x.ndim()), -1);
-    sizes[static_cast<std::size_t>(k)] = 3;
-    return moveaxis(specify_shape(x, sizes), {k}, {-1});
+    const Expr last = moveaxis(x, {normal_axis("cross", axis, x.ndim())}, {-1});
+    std::vector<Expr> sizes;
+    for (int k = 0; k + 1 < x.ndim(); ++k) sizes.push_back(shape_i(last, k));
+    sizes.push_back(int64_constant(3));
+    return apply(
+        ops::broadcast_to, {last, make_vector(sizes)},
+        {{"broadcast", std::int64_t{last.type().broadcast}}, {"for", std::string("cross")}});
   };
   const Expr x = along(a.expr), y = along(b.expr);
   auto part = [](const Expr& v, int k) {

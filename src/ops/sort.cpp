@@ -55,7 +55,8 @@ const OpDef sort = {
     .grad = [](const GradArgs& g) -> Exprs {
       const std::int64_t axis = g.attrs.integer("axis");
       Expr order = apply(ops::argsort, {g.x[0]}, g.attrs);
-      return {snug::put_along_axis(snug::zeros_like(g.x[0], g.dy[0].dtype()), order, g.dy[0], axis)};
+      return {
+          snug::put_along_axis(snug::zeros_like(g.x[0], g.dy[0].dtype()), order, g.dy[0], axis)};
     },
     .reference =
         [](const ReferenceArgs& r) {
@@ -79,9 +80,8 @@ const OpDef argsort = {
     .no_grad = kPlaces,
     .reference =
         [](const ReferenceArgs& r) {
-          in_order(r, [&](std::int64_t to, std::int64_t, std::int64_t place) {
-            r.y[0].i[to] = place;
-          });
+          in_order(
+              r, [&](std::int64_t to, std::int64_t, std::int64_t place) { r.y[0].i[to] = place; });
         },
     .batch = batch_other_axes,
     .samples = {.differentiable = false, .numpy = "np.argsort(a, axis, kind='stable')"},
@@ -106,8 +106,7 @@ const OpDef argtopk = {
           f.require_at_most(t.one(), count, "topk: the number of elements must not be 0");
           f.require_at_most(count, out.dims[axis],
                             "topk: {0.0} elements are asked for, the axis has {1.0}");
-          if (!f.requirements.empty())
-            f.requirements.back().shapes = {{count}, {out.dims[axis]}};
+          if (!f.requirements.empty()) f.requirements.back().shapes = {{count}, {out.dims[axis]}};
           out.dtype = DType::I64;
           out.dims[axis] = count;
           out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));

@@ -56,9 +56,9 @@ Expr linear_recurrence(const Arg& a, const Arg& b, std::int64_t axis) {
   require_expr("linear_recurrence", a.expr);
   require_expr("linear_recurrence", b.expr);
   const DType dtype = sum_dtype(upcast(a.expr.dtype(), b.expr.dtype()));
-  return apply(ops::linear_recurrence, {cast(a, dtype), cast(b, dtype)},
-               {{"axis", normal_axis("linear_recurrence", axis, a.expr.ndim())},
-                {"reverse", false}});
+  return apply(
+      ops::linear_recurrence, {cast(a, dtype), cast(b, dtype)},
+      {{"axis", normal_axis("linear_recurrence", axis, a.expr.ndim())}, {"reverse", false}});
 }
 
 Expr sort(const Arg& x, std::optional<std::int64_t> axis) {
@@ -80,6 +80,8 @@ Expr argtopk(const Arg& x, const Arg& k, std::optional<std::int64_t> axis) {
   if (k.expr.ndim() != 0 || is_float(k.expr.dtype()))
     fail(Fault::Type, fmt::format("topk: the number of elements is a 0-d integer, not {}",
                                   snug::describe(k.expr.type())));
+  if (const Array* known = constant_value(k.expr); known && known->at_int(0) == 0)
+    fail(Fault::Value, "topk: the number of elements must not be 0");
   return apply(ops::argtopk, {line.x, cast(k, DType::I64)}, {{"axis", line.axis}});
 }
 
@@ -100,8 +102,8 @@ Expr median(const Arg& x, std::optional<std::int64_t> axis, bool keepdims) {
   Line line = line_of("median", x.expr, axis);
   const Expr sorted = sort(line.x, line.axis), n = shape_i(line.x, line.axis);
   auto at = [&](const Expr& place) { return slice_axis(sorted, line.axis, place, place + 1); };
-  Expr middle = mean(concatenate({at(floor_div(n - 1, 2)), at(floor_div(n, 2))}, line.axis),
-                     Axes(line.axis));
+  Expr middle =
+      mean(concatenate({at(floor_div(n - 1, 2)), at(floor_div(n, 2))}, line.axis), Axes(line.axis));
   if (is_float(x.expr.dtype())) {  // nan comes last: a line with one has no median
     const Expr last = max(at(n - 1), Axes(line.axis));
     middle = switch_(isnan(last), last, middle);
@@ -135,13 +137,13 @@ Expr bincount(const Arg& x, const Expr& weights, const Expr& minlength) {
   require_integers("bincount", x.expr);
   const Expr places = nonnegative("bincount", x.expr);
   // An empty x has no largest element; minlength - 1 is one more.
-  const Expr least = minlength ? maximum(cast(minlength, DType::I64), int64_constant(0)) - 1
-                               : int64_constant(-1);
+  const Expr least =
+      minlength ? maximum(cast(minlength, DType::I64), int64_constant(0)) - 1 : int64_constant(-1);
   const Expr size = max(concatenate({cast(x, DType::I64), make_vector({least})})) + 1;
   const Expr ones = weights ? weights : ones_like(places);
   if (weights) require_vector("bincount", weights);
   const Expr zeros = broadcast_to(typed_number(0, sum_dtype(ones.dtype())), {size});
-  return inc_subtensor(zeros, {IndexItem(places)}, ones);
+  return apply(ops::scatter_add, {zeros, cast(ones, zeros.dtype()), places});
 }
 
 UniqueResult unique(const Arg& x) {
@@ -151,7 +153,8 @@ UniqueResult unique(const Arg& x) {
   const Expr sorted = take(flat, order);
   const Expr left = slice_axis(sorted, 0, {}, Expr(-1)), right = slice_axis(sorted, 0, Expr(1), {});
   Expr differs = ne(left, right);
-  if (is_float(flat.dtype())) differs = bit_and(differs, invert(bit_and(isnan(left), isnan(right))));
+  if (is_float(flat.dtype()))
+    differs = bit_and(differs, invert(bit_and(isnan(left), isnan(right))));
   // The first element is new; there may be none.
   const Expr first = ones_like(slice_axis(sorted, 0, {}, Expr(1)), DType::Bool);
   const Expr is_new = concatenate({first, differs});
@@ -161,7 +164,8 @@ UniqueResult unique(const Arg& x) {
   r.index = take(order, starts);
   r.inverse = set_subtensor(zeros_like(order), {IndexItem(order)}, cumsum(is_new) - 1);
   r.counts = concatenate({slice_axis(starts, 0, Expr(1), {}),
-                          slice_axis(size, 0, {}, shape_i(starts, 0))}) - starts;
+                          slice_axis(size, 0, {}, shape_i(starts, 0))}) -
+             starts;
   return r;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 #include "ops/functions.h"
 
-/// Sorting, searching, counting, and sums and products along an axis. An axis left out: the elements
-/// in C order.
+/// Sorting, searching, counting, and sums and products along an axis. An axis left out: the
+/// elements in C order.
 namespace snug {
 
 /// The sum or product of the elements up to each one. Small integers add up in int64 or uint64.

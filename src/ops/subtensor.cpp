@@ -200,7 +200,7 @@ void add_indices(const Expr& value, const Item& i, std::int64_t& axis, Sorting& 
   const Expr& mask = i.given.index;
   if (mask.ndim() == 0) {  // the one place of a new axis, or none
     const Array* known = constant_value(mask);
-    s.indices.push_back(!known            ? nonzero(dimshuffle(mask, {-1}))[0]
+    s.indices.push_back(!known             ? nonzero(dimshuffle(mask, {-1}))[0]
                         : known->at_int(0) ? dimshuffle(int64_constant(0), {-1})
                                            : constant(Array::zeros(DType::I64, {0})));
     s.indexed.push_back(-1);

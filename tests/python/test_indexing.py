@@ -79,7 +79,9 @@ def symbolic(index):
 
     def part(item):
         if isinstance(item, slice):
-            return slice(*(b if b is None else scalar(b) for b in (item.start, item.stop, item.step)))
+            return slice(
+                *(b if b is None else scalar(b) for b in (item.start, item.stop, item.step))
+            )
         if isinstance(item, np.ndarray):
             # An axis of size 1 stretches, so its type must say so.
             x = variable(str(item.dtype), item.ndim, None, tuple(n == 1 for n in item.shape))
@@ -162,7 +164,7 @@ def test_random_indices(shape, seed):
             raise AssertionError(f"index {index} of shape {shape}") from problem
 
 
-I, J = np.array([[1, 0], [2, -1]]), np.array([0, -2])
+GRID, J = np.array([[1, 0], [2, -1]]), np.array([0, -2])
 MASK = np.array([True, False, True])
 FORMS = {  # of an array of shape (3, 4, 2)
     "whole": (Ellipsis,),
@@ -177,10 +179,10 @@ FORMS = {  # of an array of shape (3, 4, 2)
     "list of lists": ([[0, 1], [2, 0]],),
     "empty list": ([],),
     "two lists": ([0, 1], [2, 3]),
-    "array": (I,),
+    "array": (GRID,),
     "array behind": (slice(None), J),
-    "arrays stretch": (I, J),
-    "arrays and a number": (0, I),
+    "arrays stretch": (GRID, J),
+    "arrays and a number": (0, GRID),
     "number between arrays": (J, 1, J % 2),
     "separated by a slice": (J, slice(None), [0, 1]),
     "separated by a number": (1, slice(1, 3), [0, 1]),
@@ -261,12 +263,22 @@ def test_of_parts():
     a = sample("float64", (4, 5, 3), special=False)
     x, y = T.dtensor3(), T.dmatrix()
     part = x[1:][:, ::-1]
-    outputs = [part[0], part[[2, 0], 1], x[:, [3, 1]][1:, :, ::-1], T.set_subtensor(x[2], y)[1:, 1:]]
+    outputs = [
+        part[0],
+        part[[2, 0], 1],
+        x[:, [3, 1]][1:, :, ::-1],
+        T.set_subtensor(x[2], y)[1:, 1:],
+    ]
     f = snug.function([x, y], outputs)
     b = sample("float64", (5, 3), special=False, key=1)
     changed = a.copy()
     changed[2] = b
-    want = [a[1:][:, ::-1][0], a[1:][:, ::-1][[2, 0], 1], a[:, [3, 1]][1:, :, ::-1], changed[1:, 1:]]
+    want = [
+        a[1:][:, ::-1][0],
+        a[1:][:, ::-1][[2, 0], 1],
+        a[:, [3, 1]][1:, :, ::-1],
+        changed[1:, 1:],
+    ]
     for got, value in zip(f(a, b), want):
         np.testing.assert_array_equal(got, value)
 

@@ -54,6 +54,7 @@ class Program:
 
     def step(self):
         kinds = ["unary", "binary", "reduce", "shape", "slice", "compare", "dot", "join", "gather"]
+        kinds += ["line", "arrange"]
         getattr(self, str(self.rng.choice(kinds)))()
 
     def unary(self):
@@ -191,6 +192,37 @@ class Program:
         x, v = self.items[a]
         index = self.rng.integers(-v.shape[0], v.shape[0], int(self.rng.integers(0, 6)))
         self.note(f"{a}[{index.tolist()}]", x[T.constant(index.astype("int64"))], v[index])
+
+    def line(self):
+        k = self.pick(lambda v: v.ndim > 0 and v.dtype != bool)
+        if k is None:
+            return
+        x, v = self.items[k]
+        axis = int(self.rng.integers(0, v.ndim))
+        op = str(self.rng.choice(["sort", "cumsum", "topk"]))
+        expression = T.topk(x, 1, axis) if op == "topk" else getattr(T, op)(x, axis)
+        if op == "topk" and v.shape[axis] == 0:
+            return
+        wide = v.astype("float64") if v.dtype.kind == "f" else v.astype("int64")
+        value = np.max(wide, axis, keepdims=True) if op == "topk" else getattr(np, op)(wide, axis)
+        self.note(f"{op}({k}, axis={axis})", expression, value.astype(expression.dtype))
+
+    def arrange(self):
+        k = self.pick(lambda v: v.ndim > 0 and 0 < v.size < 5000)
+        if k is None:
+            return
+        x, v = self.items[k]
+        axis = int(self.rng.integers(0, v.ndim))
+        op = str(self.rng.choice(["flip", "roll", "repeat", "tile", "pad", "diff"]))
+        rest = {
+            "flip": (axis,),
+            "roll": (2, axis),
+            "repeat": (2, axis),
+            "tile": (2,),
+            "pad": (1, "edge"),
+            "diff": (1, axis),
+        }[op]
+        self.note(f"{op}({k}, {rest})", getattr(T, op)(x, *rest), getattr(np, op)(v, *rest))
 
 
 def tolerance(program):

@@ -137,8 +137,10 @@ def test_sort(row):
             a = sample(dtype, shape)  # small integers and special values: many are equal
             if shape == (4, 20) and dtype in FLOATS:
                 a[:, ::3] = np.array([0.0, -0.0, np.nan, -np.inf]).astype(a.dtype)[:, None]
-            order = [np.argsort(a if dtype != "bfloat16" else wide(a), axis, kind="stable")
-                     for axis in axes]
+            order = [
+                np.argsort(a if dtype != "bfloat16" else wide(a), axis, kind="stable")
+                for axis in axes
+            ]
             if row == "sort":
                 order = [
                     np.take_along_axis(wide(a), o, axis) if axis is not None else wide(a).ravel()[o]
@@ -349,7 +351,9 @@ def test_repeat():
     for axis in (0, 1, 2, -1, None):
         size = a.size if axis is None else a.shape[axis]
         counts = np.arange(size) % 3
-        f = snug.function([x, n, v], [T.repeat(x, n, axis), T.repeat(x, v, axis), x.repeat(2, axis)])
+        f = snug.function(
+            [x, n, v], [T.repeat(x, n, axis), T.repeat(x, v, axis), x.repeat(2, axis)]
+        )
         for k in (0, 1, 3):
             got = f(a, k, counts)
             for value, want in zip(got, (k, counts, 2)):

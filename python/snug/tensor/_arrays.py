@@ -129,15 +129,13 @@ def tile(x: Any, reps: Any, ndim: int | None = None) -> _core.Variable:
         if ndim < builtins.max(x.ndim, len(reps)):
             raise error(
                 ValueError,
-                f"tile: ndim is {ndim}, but x has {x.ndim} dimensions and reps {len(reps)} elements",
+                f"tile: ndim is {ndim}, but x has {x.ndim} dimensions and reps {len(reps)} entries",
             )
         reps = [1] * (ndim - len(reps)) + reps
     return _core.tile(x, reps)
 
 
-def pad(
-    x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
-) -> _core.Variable:
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> _core.Variable:
     """x with more elements around it: pad_width is a number, a pair (before, after) or a pair per
     axis. mode: "constant", "edge", "reflect", "symmetric" or "wrap", as NumPy has them."""
     x = _core.as_tensor(x, "pad")
@@ -156,7 +154,9 @@ def pad(
 def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> _core.Variable:
     """Differences of neighbours in C order, with more elements at the ends."""
     middle = _core.diff(_core.flatten(x), 1, 0)
-    ends = [e if e is None else _core.flatten(_core.cast(e, middle.dtype)) for e in (to_begin, to_end)]
+    ends = [
+        e if e is None else _core.flatten(_core.cast(e, middle.dtype)) for e in (to_begin, to_end)
+    ]
     parts = [part for part in (ends[0], middle, ends[1]) if part is not None]
     return _core.concatenate(parts, 0)
 
@@ -217,9 +217,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> _core.V
 class ExtractDiag:
     """`ExtractDiag(...)(x)` is `diagonal(x, ...)`."""
 
-    def __init__(
-        self, offset: int = 0, axis1: int = 0, axis2: int = 1, view: bool = False
-    ) -> None:
+    def __init__(self, offset: int = 0, axis1: int = 0, axis2: int = 1, view: bool = False) -> None:
         self.offset, self.axis1, self.axis2, self.view = offset, axis1, axis2, view
 
     def __call__(self, x: Any) -> _core.Variable:

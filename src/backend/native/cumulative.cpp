@@ -16,7 +16,7 @@ struct Running : Element<T> {
   using Acc = typename Element<T>::Acc;
 };
 template <class T>
-  requires std::is_floating_point_v<typename Element<T>::Acc>
+requires std::is_floating_point_v<typename Element<T>::Acc>
 struct Running<T> {
   using Acc = double;
   static Acc load(T x) { return Element<T>::load(x); }

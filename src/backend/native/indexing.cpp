@@ -59,7 +59,8 @@ class CheckIndexCall : public Call {
     const T value = from[Position(index.shape, index.strides)(first_bad.load())];
     if (std::is_signed_v<T> && value < T{} && !what_.empty())
       fail(Fault::Value, fmt::format("{}{} is negative", what_, +value));
-    fail(Fault::Index, fmt::format("{}index {} is outside an axis of size {}", what_, +value, size));
+    fail(Fault::Index,
+         fmt::format("{}index {} is outside an axis of size {}", what_, +value, size));
   }
 
   std::string what_;  // the function that refuses negative indices; empty: they count from the end
@@ -219,6 +220,10 @@ class ScatterCall : public Call {
       for (std::int64_t l = 0; l < places.size(); ++l) {
         const std::int64_t place = places(l);
         if (!all && (place < begin * block || place >= end * block)) continue;
+        if (block == 1) {
+          put(to[place], from[row_of(l)]);
+          continue;
+        }
         nest.each_row(0, nest.rows(), [&](std::int64_t, const auto& at) {
           put_run(to + place + at[0], from + row_of(l) + at[1], n);
         });

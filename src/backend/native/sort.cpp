@@ -21,8 +21,8 @@ template <class T>
 struct SortKey {
   using Key = Unsigned<sizeof(T)>;
   static constexpr Key kSign = Key(Key{1} << (8 * sizeof(T) - 1));
-  static constexpr bool kFloat = std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
-                                 std::is_same_v<T, BFloat>;
+  static constexpr bool kFloat =
+      std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
   static constexpr Key kNan = Key(~Key{0});
 
   /// `same_zeros`: -0 and 0 are equal; else -0 comes first.
@@ -152,9 +152,8 @@ class SortCall : public Call {
           const auto row = [&] {
             const auto count = static_cast<std::uint64_t>(n);
             K* const keys = reinterpret_cast<K*>(take(align64(count * sizeof(K))));
-            return Row<K>{keys, places_
-                                    ? reinterpret_cast<std::int64_t*>(take(align64(count * 8)))
-                                    : nullptr};
+            return Row<K>{keys, places_ ? reinterpret_cast<std::int64_t*>(take(align64(count * 8)))
+                                        : nullptr};
           };
           const Row<K> first = row(), second = row();
           for (; line < end; ++line) {
@@ -236,35 +235,36 @@ class TopCall : public Call {
     const T* const x = reinterpret_cast<const T*>(args.in[0]);
     std::int64_t* const y = reinterpret_cast<std::int64_t*>(args.out[0]);
     constexpr std::int64_t kWork = 4;  // per element, in passes over it
-    parallel_slots(
-        lines.count, product(shape) * kWork, threads_,
-        [&](std::int64_t slot, std::int64_t line, std::int64_t end) {
-          std::byte* room = args.workspace + static_cast<std::uint64_t>(slot) * slot_;
-          const auto take = [&](std::int64_t count, std::size_t size) {
-            return std::exchange(room, room + align64(static_cast<std::uint64_t>(count) * size));
-          };
-          K* const keys = reinterpret_cast<K*>(take(n, sizeof(K)));
-          const auto row = [&] {
-            K* const found = reinterpret_cast<K*>(take(k, sizeof(K)));
-            return Row<K>{found, reinterpret_cast<std::int64_t*>(take(k, 8))};
-          };
-          const Row<K> first = row(), second = row();
-          for (; line < end; ++line) {
-            const std::int64_t start = lines.start(line);
-            for (std::int64_t i = 0; i < n; ++i)
-              keys[i] = static_cast<K>(S::of(x[start + i * lines.inner], true) ^ turn);
-            Selected<K> last = select(keys, n, k - 1);
-            std::int64_t count = 0;
-            for (std::int64_t i = 0; i < n; ++i) {
-              if (keys[i] > last.key || (keys[i] == last.key && last.equals-- <= 0)) continue;
-              first.keys[count] = keys[i];
-              first.places[count++] = i;
-            }
-            const Row<K> sorted = radix_sort(first, second, k);
-            std::int64_t* const to = y + results.start(line);
-            for (std::int64_t i = 0; i < k; ++i) to[i * lines.inner] = sorted.places[i];
-          }
-        });
+    parallel_slots(lines.count, product(shape) * kWork, threads_,
+                   [&](std::int64_t slot, std::int64_t line, std::int64_t end) {
+                     std::byte* room = args.workspace + static_cast<std::uint64_t>(slot) * slot_;
+                     const auto take = [&](std::int64_t count, std::size_t size) {
+                       return std::exchange(
+                           room, room + align64(static_cast<std::uint64_t>(count) * size));
+                     };
+                     K* const keys = reinterpret_cast<K*>(take(n, sizeof(K)));
+                     const auto row = [&] {
+                       K* const found = reinterpret_cast<K*>(take(k, sizeof(K)));
+                       return Row<K>{found, reinterpret_cast<std::int64_t*>(take(k, 8))};
+                     };
+                     const Row<K> first = row(), second = row();
+                     for (; line < end; ++line) {
+                       const std::int64_t start = lines.start(line);
+                       for (std::int64_t i = 0; i < n; ++i)
+                         keys[i] = static_cast<K>(S::of(x[start + i * lines.inner], true) ^ turn);
+                       Selected<K> last = select(keys, n, k - 1);
+                       std::int64_t count = 0;
+                       for (std::int64_t i = 0; i < n; ++i) {
+                         if (keys[i] > last.key || (keys[i] == last.key && last.equals-- <= 0))
+                           continue;
+                         first.keys[count] = keys[i];
+                         first.places[count++] = i;
+                       }
+                       const Row<K> sorted = radix_sort(first, second, k);
+                       std::int64_t* const to = y + results.start(line);
+                       for (std::int64_t i = 0; i < k; ++i) to[i * lines.inner] = sorted.places[i];
+                     }
+                   });
   }
 
   std::size_t axis_;
@@ -273,8 +273,7 @@ class TopCall : public Call {
 
 class SearchCall : public Call {
  public:
-  explicit SearchCall(const CallSite& site)
-      : Call(site), right_(site.node->attrs.flag("right")) {}
+  explicit SearchCall(const CallSite& site) : Call(site), right_(site.node->attrs.flag("right")) {}
 
   void run(const RunArgs& args) const override {
     visit(in(args, 0).dtype, [&](auto tag) {
