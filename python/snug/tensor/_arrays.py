@@ -214,26 +214,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> _core.V
     return _core.diagonal(a, offset, axis1, axis2)
 
 
-class ExtractDiag:
-    """`ExtractDiag(...)(x)` is `diagonal(x, ...)`."""
-
-    def __init__(self, offset: int = 0, axis1: int = 0, axis2: int = 1, view: bool = False) -> None:
-        self.offset, self.axis1, self.axis2, self.view = offset, axis1, axis2, view
-
-    def __call__(self, x: Any) -> _core.Variable:
-        return diagonal(x, self.offset, self.axis1, self.axis2)
-
-
-class AllocDiag:
-    """`AllocDiag(...)(x)`: 0 but on a diagonal of two new axes, which holds the last axis of x."""
-
-    def __init__(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> None:
-        self.offset, self.axis1, self.axis2 = offset, axis1, axis2
-
-    def __call__(self, diag: Any) -> _core.Variable:
-        return _core.alloc_diagonal(diag, self.offset, self.axis1, self.axis2)
-
-
 def permute_row_elements(x: Any, y: Any, inverse: Any = 0) -> _core.Variable:
     """The elements of each row of x in the order of the same row of y, or back."""
     return _core.permute_row_elements(x, y, bool(inverse))
@@ -259,16 +239,6 @@ def empty(shape: Any, dtype: Any = None) -> _core.Variable:
     """Zeros in a shape: there are no values that nobody has set."""
     dtype = config.floatX if dtype is None else dtype
     return _core.broadcast_to(_core.constant(0, "", dtype), shape)
-
-
-class AllocEmpty:
-    """`AllocEmpty(dtype)(*shape)` is `empty(shape, dtype)`."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-
-    def __call__(self, *shape: Any) -> _core.Variable:
-        return empty(shape, self.dtype)
 
 
 def tri(N: Any, M: Any = None, k: int = 0, dtype: Any = None) -> _core.Variable:
