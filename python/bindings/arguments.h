@@ -47,6 +47,23 @@ struct Parameter<std::optional<DType>> {
   using From = nb::handle;
   static std::optional<DType> get(nb::handle h, std::string_view) { return dtype_or_none(h); }
 };
+/// None: the axis is left out.
+template <>
+struct Parameter<std::optional<std::int64_t>> {
+  using From = nb::handle;
+  static std::optional<std::int64_t> get(nb::handle h, std::string_view) {
+    if (h.is_none()) return {};
+    return integer_of(h, "axis");
+  }
+};
+/// None: the value is left out.
+template <>
+struct Parameter<Expr> {
+  using From = nb::handle;
+  static Expr get(nb::handle h, std::string_view what) {
+    return h.is_none() ? Expr() : as_tensor(h, what);
+  }
+};
 template <>
 struct Parameter<std::vector<Expr>> {
   using From = nb::handle;
@@ -75,6 +92,7 @@ void define(nb::module_& m, const char* name, R (*f)(P...), const Extra&... extr
 }
 
 // Called by bind_ops.
+void bind_arrays(nb::module_& m);
 void bind_gradients(nb::module_& m);
 void bind_graphs(nb::module_& m);
 void bind_linalg(nb::module_& m);

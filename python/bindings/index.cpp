@@ -21,9 +21,11 @@ IndexItem item_of(nb::handle h) {
     nb::object start = h.attr("start"), stop = h.attr("stop"), step = h.attr("step");
     return IndexItem::range(bound(start), bound(stop), bound(step));
   }
-  if (PyBool_Check(o) || PyArray_IsScalar(o, Bool))
-    fail(Fault::Unsupported, "index: a single True or False is not supported as an index",
-         "use None for a new axis, or a mask of the shape of the tensor");
+  if (PyBool_Check(o) || PyArray_IsScalar(o, Bool)) {
+    Array mask = Array::zeros(DType::Bool, {});
+    mask.set_int(0, PyObject_IsTrue(o));
+    return IndexItem(Expr(mask));
+  }
   if (PyFloat_Check(o)) fail(Fault::Index, "index: a float is no index", "cast it to an integer");
   if (PyUnicode_Check(o)) fail(Fault::Index, "index: a string is no index");
   if ((PyList_Check(o) || PyTuple_Check(o)) && PyObject_Length(o) == 0)

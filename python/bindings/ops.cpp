@@ -180,6 +180,7 @@ void bind_ops(nb::module_& m) {
   bind_elementwise(m);
   bind_reductions(m);
   bind_shapes(m);
+  bind_arrays(m);
   bind_linear(m);
   bind_linalg(m);
   bind_random(m);

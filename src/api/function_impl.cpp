@@ -99,16 +99,24 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     first.strict_math = options.strict_math;
     first.disabled_passes = options.disabled_passes;
     first.memory = options.memory;
-    stage_ = std::make_shared<FunctionImpl>(inputs, captured.stages, first);
-    for (const Expr& e : captured.stages)
-      stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
-    arguments.insert(arguments.end(), captured.stages.begin(), captured.stages.end());
-    captured = capture_all();
-    for (const Expr& e : captured.stages)
-      throw Error(Fault::Unsupported,
-                  fmt::format("function: the size given by {} cannot be known before the rest runs",
-                              label(e)),
-                  {}, e->origin);
+    // Of equal sizes only one shows until it is an argument; a size may also decide others.
+    std::vector<Expr> stages;
+    while (!captured.stages.empty()) {
+      for (const Expr& e : captured.stages) {
+        if (std::any_of(stages.begin(), stages.end(), [&](const Expr& s) { return same(s, e); }))
+          throw Error(
+              Fault::Unsupported,
+              fmt::format("function: the size given by {} cannot be known before the rest runs",
+                          label(e)),
+              {}, e->origin);
+        stages.push_back(e);
+        stage_text_ += (stage_text_.empty() ? "" : ", ") + label(e);
+      }
+      arguments = inputs;
+      arguments.insert(arguments.end(), stages.begin(), stages.end());
+      captured = capture_all();
+    }
+    stage_ = std::make_shared<FunctionImpl>(inputs, stages, first);
   }
   argument_count_ = arguments.size();
   for (std::size_t i = 0; i < inputs.size(); ++i) {

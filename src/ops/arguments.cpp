@@ -24,6 +24,11 @@ Expr typed_number(double value, DType dtype) {
   return constant(a);
 }
 
+DType sum_dtype(DType t) {
+  if (is_float(t)) return t;
+  return is_unsigned_int(t) ? DType::U64 : DType::I64;
+}
+
 std::int64_t ones_mask(const Expr& vector) {
   std::int64_t mask = 0;
   for (std::size_t k = 0; k < vector->elements.size() && k < 8; ++k)

@@ -18,6 +18,8 @@ std::int64_t normal_axis(const char* what, std::int64_t axis, int ndim);
 
 Expr int64_constant(std::int64_t value);
 Expr typed_number(double value, DType dtype);
+/// What sums and products of a dtype are kept in: small integers in int64 or uint64.
+DType sum_dtype(DType t);
 /// The elements of a size vector known to be 1, as a mask.
 std::int64_t ones_mask(const Expr& vector);
 

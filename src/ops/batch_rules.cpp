@@ -152,7 +152,7 @@ BatchRule batch_reshape(const BatchArgs& a) {
   return no();
 }
 
-BatchRule batch_concatenate(const BatchArgs& a) {
+BatchRule batch_other_axes(const BatchArgs& a) {
   BatchRule rule = batch_same(a);
   return rule.axis == a.attrs.integer("axis") ? no() : rule;
 }
@@ -204,6 +204,15 @@ BatchRule batch_check_index(const BatchArgs& a) {
   BatchRule rule = rows(a.axis[0], {a.axis[0]});
   rule.row_numbers = a.row_numbers[0];  // they are not negative, so they stay
   return rule;
+}
+
+BatchRule batch_argtopk(const BatchArgs& a) {
+  const int axis = a.axis[0];
+  return axis == kWhole || axis == a.attrs.integer("axis") ? no() : rows(axis, {axis});
+}
+
+BatchRule batch_searchsorted(const BatchArgs& a) {
+  return a.axis[0] == kWhole ? rows(a.axis[1], {kWhole, a.axis[1]}) : no();
 }
 
 BatchRule batch_arange(const BatchArgs& a) {

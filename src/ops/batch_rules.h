@@ -17,12 +17,15 @@ BatchRule batch_solve(const BatchArgs& a);          // columns of the right-hand
 BatchRule batch_dimshuffle(const BatchArgs& a);
 BatchRule batch_broadcast_to(const BatchArgs& a);
 BatchRule batch_reshape(const BatchArgs& a);
-BatchRule batch_concatenate(const BatchArgs& a);
+/// As batch_same, but the rows are not on the axis that attr "axis" names.
+BatchRule batch_other_axes(const BatchArgs& a);
 BatchRule batch_slice(const BatchArgs& a);
 BatchRule batch_put_slice(const BatchArgs& a);  // slice_set, slice_inc
 BatchRule batch_gather(const BatchArgs& a);
 BatchRule batch_scatter(const BatchArgs& a);
 BatchRule batch_check_index(const BatchArgs& a);
+BatchRule batch_argtopk(const BatchArgs& a);       // any axis but the one of attr "axis"
+BatchRule batch_searchsorted(const BatchArgs& a);  // what is looked for
 BatchRule batch_arange(const BatchArgs& a);
 BatchRule batch_random(const BatchArgs& a);
 

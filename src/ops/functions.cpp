@@ -50,11 +50,6 @@ std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int nd
 
 // ---- reductions ----
 
-DType sum_dtype(DType t) {
-  if (is_float(t)) return t;
-  return is_unsigned_int(t) ? DType::U64 : DType::I64;
-}
-
 DType accumulator(DType t) {
   if (t == DType::F16 || t == DType::BF16) return DType::F32;
   return t == DType::F32 ? DType::F64 : t;

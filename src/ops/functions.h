@@ -225,7 +225,8 @@ struct IndexItem {
   enum class Kind : std::uint8_t { Range, Index, NewAxis, Ellipsis };
   Kind kind = Kind::Range;
   Expr start, stop, step;  // Range; null: left out
-  Expr index;              // Index: a 0-d integer, an array of integers, or a mask of bools
+  Expr index;              // Index: a 0-d integer, an array of integers, or a mask of bools;
+                           // a mask of 0 dimensions is a new axis of size 1 or 0
 
   IndexItem() = default;  // the whole axis
   IndexItem(const Expr& i) : kind(Kind::Index), index(i) {}
@@ -328,5 +329,9 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
 
 // Areas with a header of their own.
 #include "ops/branch_functions.h"
+#include "ops/index_functions.h"
+#include "ops/layout_functions.h"
 #include "ops/linalg_functions.h"  // IWYU pragma: export
+#include "ops/product_functions.h"
+#include "ops/sort_functions.h"
 #include "ops/watch_functions.h"

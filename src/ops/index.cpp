@@ -89,8 +89,8 @@ void put_reference(const ReferenceArgs& r) {
 const OpDef check_index = {
     .name = "check_index",
     .doc =
-        "Indices into an axis of a given size: negative ones count from the end; an error if one "
-        "is outside.",
+        "Indices into an axis of a given size: negative ones count from the end, or are an error "
+        "(attr \"for\", the function that refuses them); an error if one is outside.",
     .arity = 2,
     .traits = kMayFail,
     .size_inputs_from = 1,
@@ -109,8 +109,12 @@ const OpDef check_index = {
           const std::int64_t n = r.x[1]->i[0];
           for (std::int64_t k = 0; k < r.x[0]->size(); ++k) {
             std::int64_t i = r.x[0]->i[k];
+            const bool strict = r.attrs.has("for");
+            const std::string what = strict ? r.attrs.text("for") + ": " : "";
+            if (strict && i < 0) fail(Fault::Value, fmt::format("{}{} is negative", what, i));
             if (i < -n || i >= n)
-              fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", i, n));
+              fail(Fault::Index,
+                   fmt::format("{}index {} is outside an axis of size {}", what, i, n));
             r.y[0].i[k] = i < 0 ? i + n : i;
           }
         },

@@ -26,6 +26,10 @@ extern const OpDef shape, make_vector;
 extern const OpDef arange, random_uniform, random_normal, eye;
 // index.cpp
 extern const OpDef check_index, gather, scatter_add, scatter_set, nonzero;
+// cumulative.cpp
+extern const OpDef cumsum, cumprod, linear_recurrence;
+// sort.cpp
+extern const OpDef sort, argsort, argtopk, searchsorted;
 // linalg.cpp
 extern const OpDef dot, batched_dot, cholesky, solve;
 // matrix_functions.cpp

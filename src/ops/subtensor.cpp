@@ -86,8 +86,6 @@ std::vector<Item> expand(const Expr& x, const std::vector<IndexItem>& given) {
            fmt::format("index: an index is an integer or a mask of bools, not {}",
                        snug::describe(g.index.type())),
            "cast it to int64");
-    if (g.index.dtype() == DType::Bool && g.index.ndim() == 0)
-      fail(Fault::Type, "index: a mask has at least one dimension");
     used += g.index.dtype() == DType::Bool ? static_cast<std::size_t>(g.index.ndim()) : 1;
   }
   const std::size_t ndim = static_cast<std::size_t>(x.ndim());
@@ -186,7 +184,7 @@ Step slice_step(const Expr& x, const std::vector<Item>& items, bool advanced) {
 
 /// How the axes of a sliced value are sorted: those with index arrays come first.
 struct Sorting {
-  std::vector<std::int64_t> indexed, others;  // others: -1 for new axes
+  std::vector<std::int64_t> indexed, others;  // -1 for new axes
   std::vector<Expr> indices;
   std::size_t place = 0;   // how many other axes stand before the first index
   bool neighbours = true;  // no other axis stands between index arrays
@@ -200,6 +198,14 @@ void add_indices(const Expr& value, const Item& i, std::int64_t& axis, Sorting& 
     return;
   }
   const Expr& mask = i.given.index;
+  if (mask.ndim() == 0) {  // the one place of a new axis, or none
+    const Array* known = constant_value(mask);
+    s.indices.push_back(!known             ? nonzero(dimshuffle(mask, {-1}))[0]
+                        : known->at_int(0) ? dimshuffle(int64_constant(0), {-1})
+                                           : constant(Array::zeros(DType::I64, {0})));
+    s.indexed.push_back(-1);
+    return;
+  }
   // The mask has the sizes of the axes it stands for.
   std::vector<Expr> sizes;
   for (int k = 0; k < mask.ndim(); ++k) sizes.push_back(shape_i(value, axis + k));

@@ -79,6 +79,9 @@ void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t 
   const std::string message =
       asked == "mask"            ? "index: a mask of shape {0} does not fit axes of shape {1}"
       : asked == "specify_shape" ? "specify_shape: the shape is {0}, not {1}"
+      : asked == "cross"         ? "cross: the vectors have the shape {0}, not {1}"
+      : asked == "split"         ? "split: the last part has shape {0}, but {1} is asked for"
+      : asked == "repeat"        ? "repeat: repeats has shape {0}, the axis has {1}"
                                  : "{0} does not stretch to {1}";
   const std::string hint =
       asked.empty()
@@ -400,7 +403,7 @@ const OpDef concatenate = {
     .infer = concatenate_rule,
     .grad = concatenate_grad,
     .reference = concatenate_reference,
-    .batch = batch_concatenate,
+    .batch = batch_other_axes,
 };
 
 }  // namespace snug::ops

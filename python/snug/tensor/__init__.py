@@ -38,10 +38,25 @@ from snug.tensor import (
     slinalg,
     var,  # the module; the function takes its name below
 )
+from snug.tensor._arrays import *
 from snug.tensor._basic import *
 from snug.tensor._helpers import *
 from snug.tensor._op_classes import *
 from snug.tensor._types import *
+from snug.tensor.extra_ops import (
+    bartlett,
+    bincount,
+    cumprod,
+    cumsum,
+    diff,
+    fill_diagonal,
+    fill_diagonal_offset,
+    ravel_multi_index,
+    repeat,
+    unique,
+    unravel_index,
+)
+from snug.tensor.sort import argsort, argtopk, sort, topk, topk_and_argtopk
 
 # Theano's modules, which pass on what is above.
 # isort: split

@@ -55,7 +55,6 @@ from snug._core import (
     minimum,
     mod,
     neg,
-    nonzero,
     ones_like,
     pow,
     shape,
@@ -113,7 +112,6 @@ add, mul = _of_many("add", "add"), _of_many("mul", "mul")
 and_, or_, xor = _of_many("bit_and", "and_"), _of_many("bit_or", "or_"), _of_many("bit_xor", "xor")
 int_div = floor_div
 square = sqr
-where = switch
 bitwise_and, bitwise_or, bitwise_xor = and_, or_, xor
 invert = bitwise_not = _core.invert
 logical_and, logical_or = and_, or_
@@ -352,26 +350,6 @@ def shape_padaxis(t: Any, axis: int) -> _core.Variable:
 expand_dims = shape_padaxis
 
 
-def squeeze(x: Any, axis: Any = None) -> _core.Variable:
-    """x without its broadcastable axes, or without the given ones."""
-    x = _core.as_tensor(x, "squeeze")
-    if axis is None:
-        drop = [i for i, b in enumerate(x.broadcastable) if b]
-    else:
-        drop = []
-        for a in _axis_list(axis):
-            if not -x.ndim <= a < x.ndim:
-                raise error(ValueError, f"squeeze: there is no axis {a} in {x.ndim} dimensions")
-            if not x.broadcastable[a]:
-                raise error(
-                    TypeError,
-                    f"squeeze: axis {a} of {x} does not always have size 1",
-                    f"if it has, say so: squeeze(addbroadcast(x, {a % x.ndim}), {a})",
-                )
-            drop.append(a % x.ndim)
-    return x.dimshuffle(*(i for i in range(x.ndim) if i not in drop))
-
-
 def addbroadcast(x: Any, *axes: int) -> _core.Variable:
     """Says that these axes have size 1 and stretch; checked at the call."""
     return _core.addbroadcast(x, axes)
@@ -519,35 +497,7 @@ def inc_subtensor(
     return _set_subtensor(x, y) if set_instead_of_inc else _inc_subtensor(x, y)
 
 
-def nonzero_values(a: Any) -> _core.Variable:
-    """The elements that are not 0."""
-    a = _core.as_tensor(a, "nonzero_values")
-    return a.flatten()[flatnonzero(a)]
-
-
-def flatnonzero(a: Any) -> _core.Variable:
-    """The places, in C order, of the elements that are not 0."""
-    a = _core.as_tensor(a, "flatnonzero")
-    return nonzero(a.flatten())[0]
-
-
-def take(a: Any, indices: Any, axis: int | None = None) -> _core.Variable:
-    """The elements of a at these places along an axis; without one, in C order."""
-    a = _core.as_tensor(a, "take")
-    if axis is None:
-        return a.flatten()[indices]
-    if not -a.ndim <= axis < a.ndim:
-        raise error(ValueError, f"take: there is no axis {axis} in {a.ndim} dimensions")
-    return a[(slice(None),) * (axis % a.ndim) + (indices,)]
-
-
 # ---- linear algebra
-
-
-def outer(x: Any, y: Any) -> _core.Variable:
-    """The products of all elements of x with all of y, as a matrix."""
-    x, y = _core.as_tensor(x, "outer").flatten(), _core.as_tensor(y, "outer").flatten()
-    return x.dimshuffle(0, "x") * y.dimshuffle("x", 0)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> _core.Variable:

@@ -492,18 +492,8 @@ def alloc_diag(diagonal: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
     diagonal = _core.as_tensor(diagonal, "alloc_diag")
     if diagonal.ndim == 0:
         raise error(TypeError, "alloc_diag: expected at least 1 dimension, got 0")
-    n = diagonal.shape[diagonal.ndim - 1]
-    size = n + builtins.abs(offset)
-    outer = [diagonal.shape[i] for i in range(diagonal.ndim - 1)]
-    empty = T.zeros([*outer, size, size], diagonal.dtype)
-    place = T.arange(n)
-    rows, columns = place + builtins.max(0, -offset), place + builtins.max(0, offset)
-    result = T.set_subtensor(empty[(Ellipsis, rows, columns)], diagonal)
-    first, second = sorted((axis1 % result.ndim, axis2 % result.ndim))
-    order = list(range(result.ndim - 2))
-    order.insert(first, result.ndim - 2)
-    order.insert(second, result.ndim - 1)
-    return result.dimshuffle(*order)
+    ndim = diagonal.ndim + 1
+    return _core.alloc_diagonal(diagonal, offset, *sorted((axis1 % ndim, axis2 % ndim)))
 
 
 # ---- indices

@@ -6,7 +6,9 @@ from typing import Any
 
 from snug import _core
 from snug._core import TensorVariable
+from snug.tensor import _arrays
 from snug.tensor import _basic as T
+from snug.tensor import sort as sorting
 
 
 class Scratchpad:
@@ -106,7 +108,7 @@ class _Methods:
         return T.swapaxes(self, axis1, axis2)
 
     def squeeze(self, axis=None) -> TensorVariable:
-        return T.squeeze(self, axis)
+        return _core.squeeze(self, axis)
 
     def dot(self, other) -> TensorVariable:
         return T.dot(self, other)
@@ -117,14 +119,42 @@ class _Methods:
     def round(self, mode=None) -> TensorVariable:
         return T.round(self, mode)
 
-    def nonzero(self):
-        return T.nonzero(self)
+    def nonzero(self, return_matrix=False):
+        return _arrays.nonzero(self, return_matrix)
 
     def nonzero_values(self) -> TensorVariable:
-        return T.nonzero_values(self)
+        return _core.nonzero_values(self)
 
-    def take(self, indices, axis=None) -> TensorVariable:
-        return T.take(self, indices, axis)
+    def take(self, indices, axis=None, mode="raise") -> TensorVariable:
+        return _core.take(self, indices, axis, mode)
+
+    def choose(self, choices, out=None, mode="raise") -> TensorVariable:
+        return _arrays.choose(self, choices, out, mode)
+
+    def compress(self, a, axis=None) -> TensorVariable:
+        """The elements of a along an axis where self, a vector, is not 0."""
+        return _core.compress(self, a, axis)
+
+    def diagonal(self, offset=0, axis1=0, axis2=1) -> TensorVariable:
+        return _core.diagonal(self, offset, axis1, axis2)
+
+    def sort(self, axis=-1, kind="quicksort", order=None) -> TensorVariable:
+        return sorting.sort(self, axis, kind, order)
+
+    def argsort(self, axis=-1, kind="quicksort", order=None) -> TensorVariable:
+        return sorting.argsort(self, axis, kind, order)
+
+    def searchsorted(self, v, side="left", sorter=None) -> TensorVariable:
+        return _core.searchsorted(self, v, side, sorter)
+
+    def cumsum(self, axis=None) -> TensorVariable:
+        return _core.cumsum(self, axis)
+
+    def cumprod(self, axis=None) -> TensorVariable:
+        return _core.cumprod(self, axis)
+
+    def repeat(self, repeats, axis=None) -> TensorVariable:
+        return _core.repeat(self, repeats, axis)
 
     def fill(self, value) -> TensorVariable:
         return T.fill(self, value)
@@ -171,7 +201,8 @@ def _attach(name: str, member: Any) -> None:
         if function is not None:
             function.__module__, function.__qualname__ = _core.__name__, f"Variable.{name}"
     if not isinstance(member, property) and not member.__doc__:
-        member.__doc__ = getattr(getattr(T, name, None), "__doc__", None)
+        function = getattr(T, name, None) or getattr(_core, name, None)
+        member.__doc__ = getattr(function, "__doc__", None)
     setattr(_core.Variable, name, member)
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
-from snug.tensor._basic import batched_dot, dot, outer
+from snug.tensor._arrays import outer
+from snug.tensor._basic import batched_dot, dot
 
 __all__ = [
     "batched_dot",

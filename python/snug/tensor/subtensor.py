@@ -1,10 +1,7 @@
 """Theano's module of this name: indexing."""
 
-from snug.tensor._basic import (
-    inc_subtensor,
-    set_subtensor,
-    take,
-)
+from snug.tensor._arrays import take
+from snug.tensor._basic import inc_subtensor, set_subtensor
 from snug.tensor._helpers import (
     AdvancedBooleanIndexingError,
     AdvancedIndexingError,

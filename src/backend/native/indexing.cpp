@@ -16,7 +16,8 @@ namespace {
 
 class CheckIndexCall : public Call {
  public:
-  using Call::Call;
+  explicit CheckIndexCall(const CallSite& site)
+      : Call(site), what_(site.node->attrs.has("for") ? site.node->attrs.text("for") + ": " : "") {}
   void run(const RunArgs& args) const override {
     const ArgDesc& index = in(args, 0);
     visit(index.dtype, [&](auto tag) {
@@ -44,7 +45,7 @@ class CheckIndexCall : public Call {
       nest.each_run(b, e, [&](std::int64_t element, const auto& at, std::int64_t count) {
         for (std::int64_t i = 0; i < count; ++i) {
           std::int64_t value = static_cast<std::int64_t>(from[at[0] + i * sf]);
-          if (std::is_signed_v<T> && value < 0) value += size;
+          if (std::is_signed_v<T> && value < 0 && what_.empty()) value += size;
           if (static_cast<std::uint64_t>(value) >= static_cast<std::uint64_t>(size))
             bad = std::min(bad, element + i);
           to[at[1] + i * st] = value;
@@ -56,8 +57,13 @@ class CheckIndexCall : public Call {
     });
     if (first_bad.load() == INT64_MAX) return;
     const T value = from[Position(index.shape, index.strides)(first_bad.load())];
-    fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", +value, size));
+    if (std::is_signed_v<T> && value < T{} && !what_.empty())
+      fail(Fault::Value, fmt::format("{}{} is negative", what_, +value));
+    fail(Fault::Index,
+         fmt::format("{}index {} is outside an axis of size {}", what_, +value, size));
   }
+
+  std::string what_;  // the function that refuses negative indices; empty: they count from the end
 };
 
 // --- gather, scatter --------------------------------------------------------------------------
@@ -214,6 +220,10 @@ class ScatterCall : public Call {
       for (std::int64_t l = 0; l < places.size(); ++l) {
         const std::int64_t place = places(l);
         if (!all && (place < begin * block || place >= end * block)) continue;
+        if (block == 1) {
+          put(to[place], from[row_of(l)]);
+          continue;
+        }
         nest.each_row(0, nest.rows(), [&](std::int64_t, const auto& at) {
           put_run(to + place + at[0], from + row_of(l) + at[1], n);
         });

@@ -22,6 +22,8 @@ constexpr auto kAny = LibraryEntry::Strides::Any;
 
 constexpr LibraryEntry kTable[] = {
     {"affine", "onednn", kMatrix, onednn::prepare_affine, by_onednn},
+    {"argsort", "native", kContiguous, native::prepare_argsort},
+    {"argtopk", "native", kContiguous, native::prepare_argtopk},
     {"assert", "native", kAny, native::prepare_assert},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
@@ -36,6 +38,8 @@ constexpr LibraryEntry kTable[] = {
     {"conv2d_grad_weight", "onednn", kContiguous, onednn::prepare_conv2d_grad_weight,
      by_onednn_conv},
     {"conv2d_grad_weight", "native", kContiguous, native::prepare_conv2d_grad_weight},
+    {"cumprod", "native", kContiguous, native::prepare_cumprod},
+    {"cumsum", "native", kContiguous, native::prepare_cumsum},
     {"det", "openblas", kAny, native::prepare_det},
     {"dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
@@ -45,6 +49,7 @@ constexpr LibraryEntry kTable[] = {
     {"expm", "openblas", kAny, native::prepare_expm},
     {"gather", "native", kAny, native::prepare_gather},
     {"inverse", "openblas", kAny, native::prepare_inverse},
+    {"linear_recurrence", "native", kContiguous, native::prepare_linear_recurrence},
     {"lstsq", "openblas", kAny, native::prepare_lstsq},
     {"nonzero", "native", kAny, native::prepare_nonzero},
     {"print", "native", kAny, native::prepare_print},
@@ -52,10 +57,12 @@ constexpr LibraryEntry kTable[] = {
     {"qr_r", "openblas", kAny, native::prepare_qr_r},
     {"scatter_add", "native", kAny, native::prepare_scatter_add},
     {"scatter_set", "native", kAny, native::prepare_scatter_set},
+    {"searchsorted", "native", kContiguous, native::prepare_searchsorted},
     {"slice_inc", "native", kAny, native::prepare_slice_inc},
     {"slice_set", "native", kAny, native::prepare_slice_set},
     {"slogdet", "openblas", kAny, native::prepare_slogdet},
     {"solve", "openblas", kContiguous, native::prepare_solve},
+    {"sort", "native", kContiguous, native::prepare_sort},
     {"svd", "openblas", kAny, native::prepare_svd},
     {"svdvals", "openblas", kAny, native::prepare_svdvals},
 };

@@ -1,0 +1,61 @@
+"""Sorting and the largest elements. `snug.tensor.sort` is the function of this name; this module is
+found by `from snug.tensor.sort import ...`, as in Theano."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from snug import _core
+from snug._errors import error
+
+__all__ = ["argsort", "argtopk", "sort", "topk", "topk_and_argtopk"]
+
+
+def _check(what: str, kind: str, order: Any) -> None:
+    if kind not in ("quicksort", "mergesort", "heapsort", "stable"):
+        raise error(
+            ValueError,
+            f"{what}: there is no kind {kind!r}",
+            "choose 'quicksort', 'mergesort', 'heapsort' or 'stable'; all sort in the same way",
+        )
+    if order is not None:
+        raise error(ValueError, f"{what}: a tensor has no fields, order must be None")
+
+
+def sort(
+    a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None
+) -> _core.Variable:
+    """The elements along an axis (None: all of them in one line) in ascending order, nan last."""
+    _check("sort", kind, order)
+    return _core.sort(a, axis)
+
+
+def argsort(
+    a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None
+) -> _core.Variable:
+    """The places that sort the elements along an axis; equal elements keep their order."""
+    _check("argsort", kind, order)
+    return _core.argsort(a, axis)
+
+
+def topk(
+    x: Any, kth: Any, axis: int | None = -1, sorted: bool = True, idx_dtype: Any = "int64"
+) -> _core.Variable:
+    """The kth largest elements along an axis, the largest first; for a negative kth the -kth
+    smallest, the smallest first. They are sorted whatever `sorted` says."""
+    return _core.topk(x, kth, axis)
+
+
+def argtopk(
+    x: Any, kth: Any, axis: int | None = -1, sorted: bool = True, idx_dtype: Any = "int64"
+) -> _core.Variable:
+    """The places of the elements that topk gives."""
+    return _core.cast(_core.argtopk(x, kth, axis), idx_dtype)
+
+
+def topk_and_argtopk(
+    x: Any, kth: Any, axis: int | None = -1, sorted: bool = True, idx_dtype: Any = "int64"
+) -> tuple[_core.Variable, _core.Variable]:
+    """topk and argtopk."""
+    values, places = _core.topk_and_argtopk(x, kth, axis)
+    return values, _core.cast(places, idx_dtype)

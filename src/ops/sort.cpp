@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ops/batch_rules.h"
+#include "ops/rules.h"
+
+namespace snug::ops {
+namespace {
+
+Type line_type(Infer& f) {
+  const Type& x = f.in(0);
+  const std::int64_t axis = f.attrs.integer("axis");
+  if (axis < 0 || axis >= x.ndim())
+    f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, x.ndim()));
+  return x;
+}
+
+/// NumPy's order: nan comes last.
+bool less(const RefTensor& t, std::int64_t a, std::int64_t b) {
+  if (!t.floating()) {
+    if (t.dtype == DType::U64)
+      return static_cast<std::uint64_t>(t.i[a]) < static_cast<std::uint64_t>(t.i[b]);
+    return t.i[a] < t.i[b];
+  }
+  return t.f[a] < t.f[b] || (std::isnan(t.f[b]) && !std::isnan(t.f[a]));
+}
+
+/// Calls `put(place in y, place in x of its value, its place on the line)`.
+template <class F>
+void in_order(const ReferenceArgs& r, F&& put) {
+  const RefTensor& x = *r.x[0];
+  const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
+  std::int64_t inner = 1;
+  for (std::size_t k = axis + 1; k < x.shape.size(); ++k) inner *= x.shape[k];
+  const std::int64_t n = x.shape[axis], lines = n == 0 ? 0 : x.size() / n;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    auto at = [&](std::int64_t i) { return (line / inner * n + i) * inner + line % inner; };
+    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return less(x, at(a), at(b)); });
+    for (std::int64_t i = 0; i < n; ++i) put(at(i), at(order[i]), order[i]);
+  }
+}
+
+constexpr std::string_view kPlaces = "it gives places, which are not continuous";
+
+}  // namespace
+
+const OpDef sort = {
+    .name = "sort",
+    .doc = "The elements along an axis in ascending order; nan comes last.",
+    .infer = [](Infer& f) { f.out(line_type(f)); },
+    .grad = [](const GradArgs& g) -> Exprs {
+      const std::int64_t axis = g.attrs.integer("axis");
+      Expr order = apply(ops::argsort, {g.x[0]}, g.attrs);
+      return {
+          snug::put_along_axis(snug::zeros_like(g.x[0], g.dy[0].dtype()), order, g.dy[0], axis)};
+    },
+    .reference =
+        [](const ReferenceArgs& r) {
+          in_order(r, [&](std::int64_t to, std::int64_t from, std::int64_t) {
+            r.y[0].set(to, r.x[0]->at(from));
+          });
+        },
+    .batch = batch_other_axes,
+    .samples = {.numpy = "np.sort(a, axis)"},
+};
+
+const OpDef argsort = {
+    .name = "argsort",
+    .doc = "The places that sort the elements along an axis; equal elements keep their order.",
+    .infer =
+        [](Infer& f) {
+          Type out = line_type(f);
+          out.dtype = DType::I64;
+          f.out(out);
+        },
+    .no_grad = kPlaces,
+    .reference =
+        [](const ReferenceArgs& r) {
+          in_order(
+              r, [&](std::int64_t to, std::int64_t, std::int64_t place) { r.y[0].i[to] = place; });
+        },
+    .batch = batch_other_axes,
+    .samples = {.differentiable = false, .numpy = "np.argsort(a, axis, kind='stable')"},
+};
+
+const OpDef argtopk = {
+    .name = "argtopk",
+    .doc =
+        "The places of the k largest elements along an axis, the largest first; of a negative k "
+        "those of the -k smallest, the smallest first. nan is the largest; of equal elements the "
+        "first comes first.",
+    .arity = 2,
+    .size_inputs_from = 1,
+    .infer =
+        [](Infer& f) {
+          Type out = line_type(f);
+          f.require_ndim(1, 0);
+          require_discrete(f, 1);
+          SizeTable& t = f.sizes;
+          const auto axis = static_cast<std::size_t>(f.attrs.integer("axis"));
+          const SizeId k = f.size_element(1), count = t.max(k, t.sub(t.zero(), k));
+          f.require_at_most(t.one(), count, "topk: the number of elements must not be 0");
+          f.require_at_most(count, out.dims[axis],
+                            "topk: {0.0} elements are asked for, the axis has {1.0}");
+          if (!f.requirements.empty()) f.requirements.back().shapes = {{count}, {out.dims[axis]}};
+          out.dtype = DType::I64;
+          out.dims[axis] = count;
+          out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));
+          f.out(out);
+        },
+    .no_grad = kPlaces,
+    .reference =
+        [](const ReferenceArgs& r) {
+          const RefTensor& x = *r.x[0];
+          const bool largest = r.x[1]->i[0] > 0;
+          const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
+          const std::int64_t n = x.shape[axis];
+          Counter c(r.y[0].shape);
+          for (std::int64_t k = 0; k < r.y[0].size(); ++k, c.next()) {
+            // The element that c.at[axis] others come before.
+            for (std::int64_t i = 0; i < n; ++i) {
+              auto at = [&](std::int64_t place) {
+                Dims index = c.at;
+                index[axis] = place;
+                return flat(x.shape, index);
+              };
+              std::int64_t before = 0;
+              for (std::int64_t j = 0; j < n; ++j) {
+                const bool wins = largest ? less(x, at(i), at(j)) : less(x, at(j), at(i));
+                const bool loses = largest ? less(x, at(j), at(i)) : less(x, at(i), at(j));
+                before += wins || (!loses && j < i);
+              }
+              if (before == c.at[axis]) r.y[0].i[k] = i;
+            }
+          }
+        },
+    .batch = batch_argtopk,
+};
+
+const OpDef searchsorted = {
+    .name = "searchsorted",
+    .doc =
+        "Where to insert the elements of v into the sorted vector x so that it stays sorted: "
+        "before equal elements (side 'left') or behind them ('right').",
+    .arity = 2,
+    .infer =
+        [](Infer& f) {
+          f.require_ndim(0, 1);
+          require_same_dtype(f, 0, 1);
+          Type out = f.in(1);
+          out.dtype = DType::I64;
+          f.out(out);
+        },
+    .no_grad = kPlaces,
+    .reference =
+        [](const ReferenceArgs& r) {
+          const bool right = r.attrs.flag("right");
+          const RefTensor& x = *r.x[0];
+          for (std::int64_t k = 0, n = r.x[1]->size(); k < n; ++k) {
+            RefTensor both = x;  // with the element of v at its end
+            both.f.push_back(x.floating() ? r.x[1]->f[k] : 0);
+            both.i.push_back(x.floating() ? 0 : r.x[1]->i[k]);
+            const std::int64_t v = x.size();
+            std::int64_t place = 0;
+            while (place < v && (less(both, place, v) || (right && !less(both, v, place)))) ++place;
+            r.y[0].i[k] = place;
+          }
+        },
+    .batch = batch_searchsorted,
+};
+
+}  // namespace snug::ops

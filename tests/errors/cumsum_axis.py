@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.cumsum(T.dvector("x"), axis=2)

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.diag(T.dtensor3("x"))

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.einsum("ij,jk->il", T.dmatrix("x"), T.dmatrix("y"))

@@ -1,4 +1,0 @@
-import snug.tensor as T
-
-x = T.vector("x")
-x[True]

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.repeat(T.dvector("x"), T.dvector("n"))

@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.searchsorted(T.dvector("x"), 1.0, side="middle")

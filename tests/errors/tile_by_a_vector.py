@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.tile(T.dmatrix("x"), T.lvector("reps"))
