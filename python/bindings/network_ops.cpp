@@ -20,7 +20,8 @@ void bind_losses(nb::module_& m) {
   define(m, "binary_crossentropy", binary_crossentropy, tensor_arg("output"), tensor_arg("target"),
          "-(target * log(output) + (1 - target) * log(1 - output))");
   define(m, "sigmoid_binary_crossentropy", sigmoid_binary_crossentropy, tensor_arg("output"),
-         tensor_arg("target"), "binary_crossentropy(sigmoid(output), target), exact for large numbers.");
+         tensor_arg("target"),
+         "binary_crossentropy(sigmoid(output), target), exact for large numbers.");
   m.def(
       "crossentropy_softmax_1hot",
       [](handle x, handle y) {

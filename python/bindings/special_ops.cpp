@@ -72,9 +72,10 @@ void define_of_many(nb::module_& m, const char* name, OfMany f, const char* doc)
 }  // namespace
 
 void bind_special(nb::module_& m) {
-  for (const UnaryName& u : kUnary) define(m, u.name, u.f, tensor_arg("x"), u.doc);
+  auto doc = [](const auto& f) { return *f.doc ? std::string(f.doc) : doc_of(f.name); };
+  for (const UnaryName& u : kUnary) define(m, u.name, u.f, tensor_arg("x"), doc(u).c_str());
   for (const BinaryName& b : kBinary)
-    define(m, b.name, b.f, tensor_arg(b.first), tensor_arg(b.second), b.doc);
+    define(m, b.name, b.f, tensor_arg(b.first), tensor_arg(b.second), doc(b).c_str());
   define_of_many(m, "largest", snug::largest, "The largest of the arguments, elementwise.");
   define_of_many(m, "smallest", snug::smallest, "The smallest of the arguments, elementwise.");
   define(m, "isclose", snug::isclose, tensor_arg("a"), tensor_arg("b"), arg("rtol") = 1e-5,

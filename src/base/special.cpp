@@ -1,14 +1,13 @@
 #include "base/special.h"
 
-#include <cmath>
-#include <limits>
-
 #include <boost/math/special_functions/bessel.hpp>
 #include <boost/math/special_functions/digamma.hpp>
 #include <boost/math/special_functions/erf.hpp>
 #include <boost/math/special_functions/gamma.hpp>
 #include <boost/math/special_functions/polygamma.hpp>
 #include <boost/math/special_functions/trigamma.hpp>
+#include <cmath>
+#include <limits>
 
 namespace snug::special {
 namespace {
@@ -146,8 +145,8 @@ double iv(double order, double x) {
   if (x < 0 && !whole) return kNan;
   double v = std::fabs(order), sign = x < 0 && is_odd(order) ? -1 : 1;
   if (std::isinf(x)) return sign * kInf;
-  if (x == 0 && order < 0 && !whole) return power_pole(order);
-  if (x != 0 && (order > 0 || whole)) {
+  if (x == 0) return order == 0 ? 1 : order > 0 || whole ? 0 : power_pole(order);
+  if (order > 0 || whole) {
     // Its logarithm, to one digit: what surely overflows or underflows takes no time.
     double z = std::fabs(x), log = std::hypot(v, z) - v * std::asinh(v / z);
     if (std::isinf(v)) return 0;

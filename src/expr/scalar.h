@@ -125,9 +125,7 @@ constexpr int operand_count(Prim p) {
   return 1;
 }
 /// Functions that cost about as much as exp, or more.
-constexpr bool is_function(Prim p) {
-  return (p >= Prim::Exp && p <= Prim::Iv) || p == Prim::Pow;
-}
+constexpr bool is_function(Prim p) { return (p >= Prim::Exp && p <= Prim::Iv) || p == Prim::Pow; }
 /// Functions that no device language has: the CPU calls base/special.h for them.
 constexpr bool is_special(Prim p) { return p >= Prim::Gamma && p <= Prim::Iv; }
 const char* name_of(Prim p);      // "exp"

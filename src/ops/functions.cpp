@@ -61,6 +61,23 @@ Expr reduced_count(const Expr& x, const std::vector<std::int64_t>& axes) {
   return n;
 }
 
+DType moment_dtype(const Expr& x) { return is_float(x.dtype()) ? x.dtype() : DType::F64; }
+
+/// The variance in at least float32: a square of 16-bit floats overflows where their deviation does
+/// not.
+Expr wide_var(const char* what, const Arg& given, const Axes& axes, bool keepdims,
+              std::int64_t ddof, bool corrected) {
+  require_expr(what, given.expr);
+  DType out = moment_dtype(given.expr);
+  Expr x = cast(given, size_of(out) == 2 ? DType::F32 : out);
+  Expr centred = x - mean(x, axes, true);
+  Expr n = cast(reduced_count(x, normal_axes(what, axes, x.ndim())), x.dtype());
+  Expr total = sum(sqr(centred), axes, keepdims);
+  if (corrected) total = total - sqr(sum(centred, axes, keepdims)) / n;
+  if (ddof != 0) n = n - typed_number(static_cast<double>(ddof), x.dtype());
+  return total / n;
+}
+
 }  // namespace
 
 // ---- inputs ----
@@ -246,23 +263,14 @@ Expr argmin(const Arg& x, const Axes& axes, bool keepdims) {
   return reduce(ops::argmin, ReduceOp::ArgMin, x.expr, axes, keepdims, DType::I64, x.expr.dtype());
 }
 
-Expr var(const Arg& given, const Axes& axes, bool keepdims, std::int64_t ddof, bool corrected) {
-  Scope scope(given);
-  require_expr("var", given.expr);
-  DType out = is_float(given.expr.dtype()) ? given.expr.dtype() : DType::F64;
-  // A square of 16-bit floats overflows where their variance need not.
-  Expr x = cast(given, size_of(out) == 2 ? DType::F32 : out);
-  Expr centred = x - mean(x, axes, true);
-  Expr n = cast(reduced_count(x, normal_axes("var", axes, x.ndim())), x.dtype());
-  Expr total = sum(sqr(centred), axes, keepdims);
-  if (corrected) total = total - sqr(sum(centred, axes, keepdims)) / n;
-  if (ddof != 0) n = n - typed_number(static_cast<double>(ddof), x.dtype());
-  return cast(total / n, out);
+Expr var(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof, bool corrected) {
+  Scope scope(x);
+  return cast(wide_var("var", x, axes, keepdims, ddof, corrected), moment_dtype(x.expr));
 }
 
 Expr stddev(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof, bool corrected) {
   Scope scope(x);
-  return sqrt(var(x, axes, keepdims, ddof, corrected));
+  return cast(sqrt(wide_var("std", x, axes, keepdims, ddof, corrected)), moment_dtype(x.expr));
 }
 
 }  // namespace snug

@@ -210,8 +210,8 @@ Expr h_softmax_of(const Arg& x, const HierarchicalWeights& w, const Arg& target)
   Scope scope(x);
   require_expr("h_softmax", target.expr);
   if (!is_int(target.expr.dtype()))
-    fail(Fault::Type, fmt::format("h_softmax: the targets are integers, not {}",
-                                  name_of(target.expr.dtype())));
+    fail(Fault::Type,
+         fmt::format("h_softmax: the targets are integers, not {}", name_of(target.expr.dtype())));
   Expr chosen = cast(flatten(target), DType::I64), rows = arange(shape_i(x, 0));
   Expr per_class = shape_i(w.w2, 2);
   Expr in_class = floor_div(chosen, per_class), place = mod(chosen, per_class);
@@ -227,10 +227,10 @@ Expr prepend_scalar_to_each_row(const Arg& value, const Arg& matrix) {
   require_expr("prepend_scalar_to_each_row", value.expr);
   require_expr("prepend_scalar_to_each_row", matrix.expr);
   if (value.expr.ndim() != 0 || matrix.expr.ndim() != 2)
-    fail(Fault::Type, fmt::format("prepend_scalar_to_each_row: expected a number and a matrix, "
-                                  "got {} and {}",
-                                  snug::describe(value.expr.type()),
-                                  snug::describe(matrix.expr.type())));
+    fail(Fault::Type,
+         fmt::format("prepend_scalar_to_each_row: expected a number and a matrix, "
+                     "got {} and {}",
+                     snug::describe(value.expr.type()), snug::describe(matrix.expr.type())));
   DType t = matrix.expr.dtype();
   Expr front = broadcast_to(cast(value, t), {shape_i(matrix, 0), int64_constant(1)});
   return concatenate({front, matrix.expr}, 1);

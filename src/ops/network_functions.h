@@ -8,12 +8,12 @@ namespace snug {
 
 Expr softmax(const Arg& x, std::int64_t axis = -1);
 Expr log_softmax(const Arg& x, std::int64_t axis = -1);
-Expr relu(const Arg& x);                       // nan stays
+Expr relu(const Arg& x);                          // nan stays
 Expr leaky_relu(const Arg& x, const Arg& alpha);  // alpha * x where x is not positive
 Expr elu(const Arg& x, const Arg& alpha = 1.0);   // alpha * (exp(x) - 1) where x is not positive
-Expr selu(const Arg& x);  // elu, scaled so that mean 0 and variance 1 stay so
-Expr softsign(const Arg& x);                   // x / (1 + |x|)
-Expr hard_sigmoid(const Arg& x);               // 0.2 * x + 0.5, between 0 and 1
+Expr selu(const Arg& x);          // elu, scaled so that mean 0 and variance 1 stay so
+Expr softsign(const Arg& x);      // x / (1 + |x|)
+Expr hard_sigmoid(const Arg& x);  // 0.2 * x + 0.5, between 0 and 1
 /// sigmoid within 0.03, of a quotient and straight lines.
 Expr ultra_fast_sigmoid(const Arg& x);
 

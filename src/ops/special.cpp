@@ -15,8 +15,8 @@ template <class F>
 Exprs grad_by_second(const GradArgs& g, const char* function, const char* name, const char* reason,
                      F derivative) {
   if (g.wanted[0])
-    fail(Fault::Unsupported, fmt::format("grad: {} has no gradient by {}: {}", function, name,
-                                         reason),
+    fail(Fault::Unsupported,
+         fmt::format("grad: {} has no gradient by {}: {}", function, name, reason),
          "stop_gradient keeps gradients away from it");
   Exprs out(2);
   DType t = g.y[0].dtype();
@@ -93,10 +93,9 @@ const OpDef polygamma = {
     .traits = kElementwise,
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs {
-      return grad_by_second(g, "polygamma", "n", "n is a whole number",
-                            [](const Expr& n, const Expr& x) {
-                              return snug::polygamma(n + number(1, n), x);
-                            });
+      return grad_by_second(
+          g, "polygamma", "n", "n is a whole number",
+          [](const Expr& n, const Expr& x) { return snug::polygamma(n + number(1, n), x); });
     },
     .scalar = binary<Prim::Polygamma>,
     .samples = {.low = 1, .high = 4, .int_low = 1, .int_high = 9, .differentiable = false},
@@ -158,9 +157,9 @@ const OpDef gammaincc = {
     .traits = kElementwise,
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs {
-      return grad_by_second(
-          g, "gammaincc", "k", kNoClosedForm,
-          [](const Expr& k, const Expr& x) { return snug::neg(gamma_density(k, x)); });
+      return grad_by_second(g, "gammaincc", "k", kNoClosedForm, [](const Expr& k, const Expr& x) {
+        return snug::neg(gamma_density(k, x));
+      });
     },
     .scalar = binary<Prim::Gammaincc>,
     .samples = {.low = 0.5, .high = 4, .int_low = 1, .int_high = 9, .differentiable = false},

@@ -11,7 +11,8 @@ Expr gamma(const Arg& x);
 Expr gammaln(const Arg& x);  // log |gamma(x)|
 Expr digamma(const Arg& x);
 Expr trigamma(const Arg& x);
-Expr polygamma(const Arg& n, const Arg& x);  // derivative n of digamma; n is a number of whole value
+Expr polygamma(const Arg& n,
+               const Arg& x);  // derivative n of digamma; n is a number of whole value
 Expr erfinv(const Arg& x);
 Expr erfcinv(const Arg& x);
 Expr erfcx(const Arg& x);                    // exp(x * x) * erfc(x)
@@ -27,7 +28,7 @@ Expr jv(const Arg& order, const Arg& x);
 Expr i0(const Arg& x);
 Expr i1(const Arg& x);
 Expr iv(const Arg& order, const Arg& x);
-Expr xlogx(const Arg& x);                  // x * log(x), 0 at 0
+Expr xlogx(const Arg& x);                 // x * log(x), 0 at 0
 Expr xlogy0(const Arg& x, const Arg& y);  // x * log(y), 0 where x is 0
 Expr deg2rad(const Arg& x);
 Expr rad2deg(const Arg& x);

@@ -72,9 +72,9 @@ void* address_of(F* f) {
       {"snug_f64_" #name, address_of(map2<double, name>)}, {         \
     "snug_strict_" #name, address_of(map2<double, narrow2<name##l>>) \
   }
-#define SNUG_SPECIAL(name, map, in_double)                                        \
-  {"snug_f32_" #name, address_of(map<float, in_double<special::name>>)}, {        \
-    "snug_f64_" #name, address_of(map<double, special::name>)                     \
+#define SNUG_SPECIAL(name, map, in_double)                                 \
+  {"snug_f32_" #name, address_of(map<float, in_double<special::name>>)}, { \
+    "snug_f64_" #name, address_of(map<double, special::name>)              \
   }
 
 }  // namespace
