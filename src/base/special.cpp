@@ -85,6 +85,7 @@ double trigamma(double x) {
 
 double erfinv(double x) {
   if (std::fabs(x) >= 1) return std::fabs(x) == 1 ? std::copysign(kInf, x) : kNan;
+  if (x == 0) return x;  // -0 stays
   return quietly([&](auto policy) { return bm::erf_inv(x, policy); });
 }
 
