@@ -24,12 +24,16 @@ using Quiet = bm::policies::policy<
     bm::policies::rounding_error<ignore_error>,
     bm::policies::indeterminate_result_error<ignore_error>>;
 
+/// Without the extended format inside: several times as fast, and where it is used as accurate but
+/// for one ULP.
+using Fast = bm::policies::normalise<Quiet, bm::policies::promote_double<false>>::type;
+
 /// The policy leaves nothing to throw for but what the library overlooks; emitted code has no way
 /// to pass an exception on.
-template <class F>
+template <class Policy = Quiet, class F>
 double quietly(F f) noexcept {
   try {
-    return f(Quiet());
+    return f(Policy());
   } catch (...) {
     return kNan;
   }
@@ -73,25 +77,26 @@ double gammaln(double x) {
 double digamma(double x) {
   if (x == 0) return std::copysign(kInf, -x);
   if (std::isinf(x)) return x > 0 ? x : kNan;
-  return quietly([&](auto policy) { return bm::digamma(x, policy); });
+  auto value = [&](auto policy) { return bm::digamma(x, policy); };
+  return x > 0 ? quietly<Fast>(value) : quietly(value);
 }
 
 double trigamma(double x) {
   if (std::isnan(x)) return x;
   if (x == kInf) return 0;
   if (x <= 0 && is_whole(x)) return kInf;  // both sides of a pole
-  return quietly([&](auto policy) { return bm::trigamma(x, policy); });
+  return quietly<Fast>([&](auto policy) { return bm::trigamma(x, policy); });
 }
 
 double erfinv(double x) {
   if (std::fabs(x) >= 1) return std::fabs(x) == 1 ? std::copysign(kInf, x) : kNan;
   if (x == 0) return x;  // -0 stays
-  return quietly([&](auto policy) { return bm::erf_inv(x, policy); });
+  return quietly<Fast>([&](auto policy) { return bm::erf_inv(x, policy); });
 }
 
 double erfcinv(double x) {
   if (!(x > 0 && x < 2)) return x == 0 ? kInf : x == 2 ? -kInf : kNan;
-  return quietly([&](auto policy) { return bm::erfc_inv(x, policy); });
+  return quietly<Fast>([&](auto policy) { return bm::erfc_inv(x, policy); });
 }
 
 double j0(double x) { return ::j0(x); }

@@ -41,11 +41,14 @@ def bessel_j(order):
     """SciPy loses digits for large arguments and has no limit at infinity."""
 
     def function(a):
-        size = np.where(np.abs(a) > 1e15, np.abs(a), 1.0)
+        size = np.where(np.abs(a) > 1e6, np.abs(a), 1.0)
         s, c = np.sin(size), np.cos(size)
-        wave = (c + s if order == 0 else (s - c) * np.sign(a)) / (np.sqrt(np.pi) * np.sqrt(size))
+        wave = c + s + (s - c) / (8 * size)
+        if order == 1:
+            wave = (s - c + 3 * (s + c) / (8 * size)) * np.sign(a)
+        wave = wave / (np.sqrt(np.pi) * np.sqrt(size))
         plain = special.j0(a) if order == 0 else special.j1(a)
-        values = np.where(np.abs(a) > 1e15, wave, plain)
+        values = np.where(np.abs(a) > 1e6, wave, plain)
         return np.where(np.isinf(a), np.copysign(0.0, a if order else 1.0), values)
 
     return function

@@ -55,6 +55,12 @@ float in_double2(float x, float y) {
   return static_cast<float>(F(x, y));
 }
 
+/// The C library's float32 form is accurate but for negative arguments.
+float gammaln_single(float x) {
+  int sign;
+  return x > 0 ? ::lgammaf_r(x, &sign) : static_cast<float>(special::gammaln(x));
+}
+
 template <class F>
 void* address_of(F* f) {
   return reinterpret_cast<void*>(f);
@@ -106,7 +112,8 @@ std::span<const RuntimeSymbol> runtime_symbols() {
       SNUG_BINARY(atan2),
       SNUG_BINARY(fmod),
       SNUG_SPECIAL(gamma, map1, in_double1),
-      SNUG_SPECIAL(gammaln, map1, in_double1),
+      {"snug_f32_gammaln", address_of(map1<float, gammaln_single>)},
+      {"snug_f64_gammaln", address_of(map1<double, special::gammaln>)},
       SNUG_SPECIAL(digamma, map1, in_double1),
       SNUG_SPECIAL(trigamma, map1, in_double1),
       SNUG_SPECIAL(erfinv, map1, in_double1),
