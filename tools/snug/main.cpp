@@ -5,11 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
 #include "expr/op_def.h"
 #include "target/device_info.h"
@@ -110,21 +113,6 @@ int info() {
   return 0;
 }
 
-std::string traits(const OpDef& op) {
-  static constexpr std::pair<std::uint32_t, std::string_view> kNames[] = {
-      {snug::kElementwise, "elementwise"}, {snug::kCommutative, "commutative"},
-      {snug::kReduction, "reduction"},     {snug::kView, "view"},
-      {snug::kGenerator, "generator"},     {snug::kRandom, "random"},
-      {snug::kMayFail, "may fail"},        {snug::kInPlace, "in place"},
-      {snug::kInner, "inner graph"},       {snug::kLeaf, "leaf"},
-      {snug::kBarrier, "barrier"},
-  };
-  std::vector<std::string_view> found;
-  for (auto [trait, name] : kNames)
-    if (has(op, trait)) found.push_back(name);
-  return fmt::format("{}", fmt::join(found, ", "));
-}
-
 int list_ops() {
   std::vector<Row> rows;
   for (const OpDef* op : snug::all_ops()) rows.push_back({op->name, std::string(op->doc)});
@@ -139,12 +127,35 @@ int show_op(const std::string& name) {
       {"doc", std::string(op.doc)},
       {"inputs", op.arity < 0 ? "any number" : fmt::format("{}", op.arity)},
       {"outputs", fmt::format("{}", op.outputs)},
-      {"traits", traits(op)},
+      {"traits", fmt::format("{}", fmt::join(trait_names(op), ", "))},
+      {"runs as", fmt::format("{}", fmt::join(snug::ways_to_run(op), ", "))},
       {"gradient", op.grad ? "yes" : fmt::format("none: {}", op.no_grad)},
   };
   if (op.samples.numpy) rows.push_back({"numpy", op.samples.numpy});
   print_table(rows);
   return 0;
+}
+
+/// Runs a program with the Python that this tool is installed with, which replaces this process.
+int run_script(int argc, char** argv) {
+  std::error_code error;
+  std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (const char* name : {"python3", "python"}) {
+    std::string python = (own.parent_path() / name).string();
+    if (access(python.c_str(), X_OK) != 0) continue;
+    std::vector<char*> command = {python.data(), const_cast<char*>("-m"),
+                                  const_cast<char*>("snug")};
+    command.insert(command.end(), argv + 1, argv + argc);
+    command.push_back(nullptr);
+    execv(python.c_str(), command.data());
+    fmt::print(stderr, "snug run: cannot start {}: {}\n", python, std::strerror(errno));
+    return 1;
+  }
+  fmt::print(stderr,
+             "snug run: there is no Python beside {}\n"
+             "  hint  install the Python package with pip, or run: python3 -m snug run ...\n",
+             own.string());
+  return 1;
 }
 
 std::vector<std::string> commands(const CLI::App& app) {
@@ -187,6 +198,8 @@ int main(int argc, char** argv) try {
   cached->add_flag("--clear", clear, "Remove them.");
   cached->callback([&] { status = cache(clear); });
 
+  app.add_subcommand("run", "Runs a Python program written for Theano: run SCRIPT [ARGUMENT...]");
+
   if (argc == 1) {
     fmt::print("{}", app.help());
     return 0;
@@ -194,6 +207,7 @@ int main(int argc, char** argv) try {
   std::vector<std::string> known = commands(app);
   if (argv[1][0] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
     return unknown_command(argv[1], known);
+  if (std::string_view(argv[1]) == "run") return run_script(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

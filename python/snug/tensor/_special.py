@@ -42,7 +42,6 @@ from snug._core import digamma as psi
 from snug._core import floor_div as int_div
 from snug._core import isinf as isinf_
 from snug._core import isnan as isnan_
-from snug._core import mod as mod_check
 from snug._core import pow as power
 from snug._core import round as round_half_to_even
 from snug._core import trigamma as tri_gamma
@@ -81,7 +80,6 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
-    "mod_check",
     "nan_to_num",
     "norm",
     "polygamma",
@@ -120,7 +118,7 @@ def iround(a: Any, mode: str | None = None) -> _core.Variable:
 
 def divmod(x: Any, y: Any) -> tuple[_core.Variable, _core.Variable]:
     """The quotient, rounded down, and what is left."""
-    return int_div(x, y), mod_check(x, y)
+    return int_div(x, y), _core.mod(x, y)
 
 
 def ptp(a: Any, axis: Any = None) -> _core.Variable:

@@ -6,10 +6,22 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor.nnet import nnet, sigm
+from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
+from snug.tensor.nnet._op_classes import *
+from snug.tensor.nnet.bn import batch_normalization
 from snug.tensor.nnet.nnet import *
 
-__all__ = [*nnet.__all__, "conv2d", "dropout", "nnet", "sigm"]
+__all__ = [
+    *_op_classes.__all__,
+    *nnet.__all__,
+    "batch_normalization",
+    "blocksparse",
+    "bn",
+    "conv2d",
+    "dropout",
+    "nnet",
+    "sigm",
+]
 
 
 def _integers(value: Any, count: int) -> bool:
