@@ -96,7 +96,9 @@ void bind_arrays(nb::module_& m);
 void bind_gradients(nb::module_& m);
 void bind_graphs(nb::module_& m);
 void bind_linalg(nb::module_& m);
+void bind_networks(nb::module_& m);
 void bind_shapes(nb::module_& m);
+void bind_special(nb::module_& m);
 void bind_watch(nb::module_& m);
 
 }  // namespace snug::python

@@ -15,20 +15,25 @@ using Unary = Expr (*)(const Arg&);
 using Binary = Expr (*)(const Arg&, const Arg&);
 
 constexpr std::pair<const char*, Unary> kUnary[] = {
-    {"neg", snug::neg},     {"abs", snug::abs},         {"sign", snug::sign},
-    {"sqr", snug::sqr},     {"sqrt", snug::sqrt},       {"exp", snug::exp},
-    {"expm1", snug::expm1}, {"exp2", snug::exp2},       {"log", snug::log},
-    {"log1p", snug::log1p}, {"log2", snug::log2},       {"log10", snug::log10},
-    {"tanh", snug::tanh},   {"sigmoid", snug::sigmoid}, {"softplus", snug::softplus},
-    {"erf", snug::erf},     {"erfc", snug::erfc},       {"sin", snug::sin},
-    {"cos", snug::cos},     {"tan", snug::tan},         {"asin", snug::asin},
-    {"acos", snug::acos},   {"atan", snug::atan},       {"sinh", snug::sinh},
-    {"cosh", snug::cosh},   {"asinh", snug::asinh},     {"acosh", snug::acosh},
-    {"atanh", snug::atanh}, {"floor", snug::floor},     {"ceil", snug::ceil},
-    {"trunc", snug::trunc}, {"round", snug::round},     {"isnan", snug::isnan},
-    {"isinf", snug::isinf}, {"invert", snug::invert},   {"identity", snug::identity},
-    {"shape", snug::shape}, {"softmax", snug::softmax}, {"log_softmax", snug::log_softmax},
-    {"relu", snug::relu},
+    {"neg", snug::neg},           {"abs", snug::abs},
+    {"sign", snug::sign},         {"sqr", snug::sqr},
+    {"sqrt", snug::sqrt},         {"exp", snug::exp},
+    {"expm1", snug::expm1},       {"exp2", snug::exp2},
+    {"log", snug::log},           {"log1p", snug::log1p},
+    {"log2", snug::log2},         {"log10", snug::log10},
+    {"tanh", snug::tanh},         {"sigmoid", snug::sigmoid},
+    {"softplus", snug::softplus}, {"erf", snug::erf},
+    {"erfc", snug::erfc},         {"sin", snug::sin},
+    {"cos", snug::cos},           {"tan", snug::tan},
+    {"asin", snug::asin},         {"acos", snug::acos},
+    {"atan", snug::atan},         {"sinh", snug::sinh},
+    {"cosh", snug::cosh},         {"asinh", snug::asinh},
+    {"acosh", snug::acosh},       {"atanh", snug::atanh},
+    {"floor", snug::floor},       {"ceil", snug::ceil},
+    {"trunc", snug::trunc},       {"round", snug::round},
+    {"isnan", snug::isnan},       {"isinf", snug::isinf},
+    {"invert", snug::invert},     
+    {"identity", snug::identity}, {"shape", snug::shape},
 };
 constexpr std::pair<const char*, Binary> kBinary[] = {
     {"add", snug::add},
@@ -54,8 +59,6 @@ constexpr std::pair<const char*, Binary> kBinary[] = {
     {"shr", snug::shr},
     {"dot", snug::dot},
     {"batched_dot", snug::batched_dot},
-    {"categorical_crossentropy", snug::categorical_crossentropy},
-    {"binary_crossentropy", snug::binary_crossentropy},
 };
 
 void bind_elementwise(nb::module_& m) {
@@ -78,7 +81,7 @@ constexpr std::pair<const char*, Reduce> kReduce[] = {
     {"max", snug::max}, {"min", snug::min},       {"any", snug::any},
     {"all", snug::all}, {"argmax", snug::argmax}, {"argmin", snug::argmin},
 };
-using Moment = Expr (*)(const Arg&, const Axes&, bool, std::int64_t);
+using Moment = Expr (*)(const Arg&, const Axes&, bool, std::int64_t, bool);
 constexpr std::pair<const char*, Moment> kMoment[] = {{"var", snug::var}, {"std", snug::stddev}};
 
 void bind_reductions(nb::module_& m) {
@@ -89,7 +92,7 @@ void bind_reductions(nb::module_& m) {
     define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false);
   for (auto [name, f] : kMoment)
     define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false,
-           arg("ddof") = 0);
+           arg("ddof") = 0, arg("corrected") = false);
 }
 
 void bind_linear(nb::module_& m) {
@@ -183,6 +186,8 @@ void bind_ops(nb::module_& m) {
   bind_arrays(m);
   bind_linear(m);
   bind_linalg(m);
+  bind_networks(m);
+  bind_special(m);
   bind_random(m);
   bind_loops(m);
   bind_gradients(m);

@@ -42,6 +42,7 @@ from snug.tensor._arrays import *
 from snug.tensor._basic import *
 from snug.tensor._helpers import *
 from snug.tensor._op_classes import *
+from snug.tensor._special import *
 from snug.tensor._types import *
 from snug.tensor.extra_ops import (
     bartlett,
