@@ -1,6 +1,7 @@
 #pragma once
 #include "api/function.h"
 #include "autodiff/grad.h"
+#include "expr/serialize.h"
 #include "ops/functions.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.

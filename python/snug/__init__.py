@@ -11,7 +11,9 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core, gradient, printing, tensor
+from snug import _core, compile, gradient, printing, tensor
+from snug import _function_methods as _function_methods
+from snug._building import get_test_value
 from snug._config import config
 from snug._core import (
     Apply,
@@ -28,8 +30,9 @@ from snug._errors import (
     MissingInputError,
     UnusedInputError,
 )
-from snug._function import In, Out, function
-from snug._shared import shared
+from snug._function import In, Out, Param, function
+from snug._mode import Mode
+from snug._shared import shared, shared_constructor
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
@@ -46,16 +49,20 @@ __all__ = [
     "InternalError",
     "MemoryReport",
     "MissingInputError",
+    "Mode",
     "Op",
     "Out",
+    "Param",
     "Recipe",
     "SharedVariable",
     "UnusedInputError",
     "Variable",
     "clone",
+    "compile",
     "config",
     "debugprint",
     "function",
+    "get_test_value",
     "grad",
     "gradient",
     "loop",
@@ -63,5 +70,6 @@ __all__ = [
     "pp",
     "printing",
     "shared",
+    "shared_constructor",
     "tensor",
 ]

@@ -34,7 +34,41 @@ def _budget(name: str, value: Any) -> Any:
         raise error(
             ValueError, f"config.{name}: expected None, bytes or text like '4GiB', got {value!r}"
         )
+    if value is not None:
+        _core.parse_bytes(str(value))  # an error says what is wrong
     return value
+
+
+def _mode(name: str, value: Any) -> Any:
+    from snug._mode import get_mode  # needs this module
+
+    get_mode(value)
+    return value
+
+
+def _policy(name: str, value: Any) -> Any:
+    _one_of("custom", "numpy+floatX")(name, value)
+    _core.set_cast_policy(value)
+    return value
+
+
+def _division(name: str, value: Any) -> Any:
+    _one_of("floatX", "int", "raise")(name, value)
+    _core.set_int_division(value)
+    return value
+
+
+def _building(*allowed: str) -> Callable[[str, Any], Any]:
+    """Settings that act on every op while expressions are built."""
+
+    def check(name: str, value: Any) -> Any:
+        _one_of(*allowed)(name, value)
+        from snug import _building  # needs this module
+
+        _building.watch({**config.__dict__, name: value})
+        return value
+
+    return check
 
 
 def _count(name: str, value: Any) -> Any:
@@ -52,19 +86,28 @@ class Config:
 
     floatX           the dtype of T.matrix() and the like, and of Python floats
     memory           the budget of functions that are given none: None, bytes, or "4GiB"
-    mode             "fast", "check" or "reference", for functions that are given none
+    mode             "fast", "check", "reference" or a mode of Theano, for functions without one
     threads          threads of a call; 0 means all cores
     on_unused_input  "raise", "warn" or "ignore"
     device           where functions run
+    cast_policy      "custom", or "numpy+floatX": no float64 comes of other types
+    int_division     "floatX", "int" or "raise": what a / b makes of integers
+    compute_test_value
+                     "off", "ignore", "warn" or "raise": compute x.tag.test_value while building
+    warn_float64     "ignore", "warn" or "raise" when an expression is float64
     """
 
     _settings: ClassVar[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
         "floatX": ("float32", _float_type),
         "memory": (None, _budget),
-        "mode": ("fast", _one_of("fast", "check", "reference")),
+        "mode": ("fast", _mode),
         "threads": (0, _count),
         "on_unused_input": ("raise", _one_of("raise", "warn", "ignore")),
         "device": ("cpu", _read_only),
+        "cast_policy": ("custom", _policy),
+        "int_division": ("floatX", _division),
+        "compute_test_value": ("off", _building("off", "ignore", "warn", "raise", "pdb")),
+        "warn_float64": ("ignore", _building("ignore", "warn", "raise", "pdb")),
     }
 
     floatX: str
@@ -73,6 +116,10 @@ class Config:
     threads: int
     on_unused_input: str
     device: str
+    cast_policy: str
+    int_division: str
+    compute_test_value: str
+    warn_float64: str
 
     def __init__(self) -> None:
         for name, (default, _) in self._settings.items():

@@ -66,11 +66,12 @@ def loop(
 
 
 def clone(output: Any, replace: Any = None, strict: bool = True, share_inputs: bool = True) -> Any:
-    """The expression, or list of expressions, with parts replaced: {old: new} or pairs."""
+    """The expression, or list of expressions, with parts replaced: {old: new} or pairs.
+
+    share_inputs=False puts new variables in the place of inputs and shared variables; a new shared
+    variable has the value of the old one in common with it."""
     pairs = list(replace.items()) if isinstance(replace, Mapping) else list(replace or [])
     several = isinstance(output, (list, tuple))
-    if not share_inputs:
-        raise error(NotImplementedError, "clone: share_inputs=False")
     if strict:
         for old, new in pairs:
             if _core.as_tensor(new, "clone").type != old.type:
@@ -78,5 +79,13 @@ def clone(output: Any, replace: Any = None, strict: bool = True, share_inputs: b
                     TypeError, f"clone: {old} is {old.type} and its replacement is {new.type}"
                 )
     roots: Sequence[Any] = output if several else [output]
+    if not share_inputs:
+        replaced = {old for old, _ in pairs}
+        leaves = _core.ancestors(list(roots), list(replaced))
+        pairs += [
+            (v, v.clone())
+            for v in leaves
+            if v.owner is None and v not in replaced and not isinstance(v, _core.TensorConstant)
+        ]
     result = _core.substitute(list(roots), pairs)
     return result if several else result[0]

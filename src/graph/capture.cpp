@@ -124,13 +124,13 @@ std::vector<SizeId> element_symbols(SizeTable& sizes, const TensorType& t, std::
 Captured capture(const CaptureArgs& args) {
   // Which shared variables are updated, with default updates added as they are reached.
   std::vector<std::pair<SharedVariable*, Expr>> updates;
-  std::unordered_set<Variable*> updated;
+  std::unordered_set<std::uint64_t> updated;  // by id: several variables may be of one value
   for (const auto& [target, value] : args.updates) {
     SharedVariable* shared = target ? as_shared(target) : nullptr;
     if (!shared)
       fail(Fault::Type, fmt::format("updates: {} is not a shared variable", label(target)),
            "only variables made by shared() keep a value between calls");
-    if (!updated.insert(shared).second)
+    if (!updated.insert(shared->id).second)
       fail(Fault::Value, fmt::format("updates: {} is updated twice", label(target)));
     updates.emplace_back(shared, value);
   }
@@ -139,10 +139,10 @@ Captured capture(const CaptureArgs& args) {
   for (std::size_t i = 0; i < updates.size(); ++i) walk.visit(updates[i].second.get());
   if (args.default_updates)
     for (std::size_t i = 0; i < walk.order.size(); ++i)  // grows while it runs
-      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s)) {
+      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s->id)) {
         Expr update = s->find_default_update();
         if (!update) continue;
-        updated.insert(s);
+        updated.insert(s->id);
         walk.visit(update.get());
         updates.emplace_back(s, std::move(update));
       }
@@ -183,6 +183,15 @@ Captured capture(const CaptureArgs& args) {
     values[s] = v;
     input_number[s] = n_inputs++;
   }
+  auto stand_for = [&](SharedVariable* s) {  // another variable of the same value
+    SharedVariable* known = shared_by_id.at(s->id);
+    values[s] = values.at(known);
+    input_number[s] = input_number.at(known);
+  };
+  for (Variable* v : walk.order)
+    if (auto* s = dynamic_cast<SharedVariable*>(v); s && walk.resolve(v) == v && !walk.is_input(v))
+      stand_for(s);
+  for (const auto& [s, value] : updates) stand_for(s);
   std::vector<bool> used(args.inputs.size(), false);
   std::unordered_map<Apply*, Value> applied;
   std::unordered_map<const Lambda*, std::shared_ptr<const Graph>> inner_graphs;

@@ -29,9 +29,21 @@ Expr unary(const OpDef& op, const Arg& x) {
   Scope scope(x);
   return elementwise(op, {x.expr});
 }
+/// cast_policy NumpyFloatX: the operands such that no float64 comes of types that are none.
+void keep_narrow(Expr& a, Expr& b) {
+  if (cast_policy() != CastPolicy::NumpyFloatX || default_float() == DType::F64) return;
+  if (is_float(a.dtype()) == is_float(b.dtype())) return;
+  if (upcast(a.dtype(), b.dtype()) != DType::F64) return;
+  if (is_float(a.dtype()) && a.dtype() != DType::F64) b = cast(b, default_float());
+  if (is_float(b.dtype()) && b.dtype() != DType::F64) a = cast(a, default_float());
+}
 Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
   Scope scope(a);
-  return elementwise(op, {a.expr, b.expr});
+  Expr x = a.expr, y = b.expr;
+  require_expr(op.name.data(), x);
+  require_expr(op.name.data(), y);
+  keep_narrow(x, y);
+  return elementwise(op, {x, y});
 }
 
 std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int ndim) {
@@ -182,6 +194,10 @@ Expr div(const Arg& a, const Arg& b) {
   require_expr("div", a.expr);
   require_expr("div", b.expr);
   if (is_float(a.expr.dtype()) || is_float(b.expr.dtype())) return binary(ops::div, a, b);
+  if (int_division() == IntDivision::Floor) return floor_div(a, b);
+  if (int_division() == IntDivision::Raise)
+    fail(Fault::Type, "div: both operands are integers, and config.int_division is 'raise'",
+         "write a // b for integers, or cast one operand to a float");
   return elementwise(ops::div, {cast(a, default_float()), cast(b, default_float())});
 }
 Expr floor_div(const Arg& a, const Arg& b) { return binary(ops::floor_div, a, b); }

@@ -141,8 +141,21 @@ class _Methods:
         return result
 
     def clone(self) -> TensorVariable:
-        """A new input variable of the same type and name."""
-        return self.type(self.name)
+        """A new input variable of the same type, name and tag; of a constant, the constant again."""
+        if isinstance(self, _core.TensorConstant):
+            copy = _core.constant(self.data, self.name or "", None)
+        else:
+            copy = self.type(self.name)
+        if "_tag" in self.__dict__:
+            copy.tag.__dict__.update(self.tag.__dict__)
+        return copy
+
+    def get_parents(self):
+        """The Apply that computes it, in a list; empty for a leaf."""
+        return [] if self.owner is None else [self.owner]
+
+    def __copy__(self):
+        return self.clone() if self.owner is None else T.tensor_copy(self)
 
     def eval(self, inputs_to_values=None):
         """The value, given {variable: value} for the inputs. The compiled function is kept."""
@@ -171,5 +184,5 @@ def _attach(name: str, member: Any) -> None:
 
 
 for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("_"):
+    if not _name.startswith("_") or _name == "__copy__":
         _attach(_name, _member)

@@ -7,6 +7,7 @@ from typing import Any
 from snug import _core
 from snug._core import sigmoid, softplus
 from snug._errors import error
+from snug._readable import make_readable as _make_readable
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
 
 __all__ = [
@@ -193,3 +194,5 @@ def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
     """
     stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
     return _core.dropout(x, p, stream)
+
+_make_readable(globals())
