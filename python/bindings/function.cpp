@@ -364,8 +364,14 @@ void bind_function(nb::module_& m) {
       },
       nb::arg("key"), nb::arg("value").none(), "Sets the default value of an input.");
   property(
-      "_source", [](nb::handle self) { return nb::borrow(cast(self.ptr())->source); },
+      "_source", [](nb::handle self) {
+        PyObject* source = cast(self.ptr())->source;
+        return source ? nb::borrow(source) : nb::none();
+      },
       "The arguments it was made of.");
+  method(
+      "_forget_source", [](nb::handle self) { Py_CLEAR(cast(self.ptr())->source); },
+      "For functions that nobody sees: they do not hold their expressions.");
   property(
       "_defaults",
       [](nb::handle self) {

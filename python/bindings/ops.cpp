@@ -153,7 +153,7 @@ void bind_random(nb::module_& m) {
           arg("size"), arg("p") = 0.5, arg("dtype") = nb::none(), "1 with probability p, else 0.")
       .def("__reduce__",
            [](const RandomStream& s) {
-             return nb::make_tuple(nb::module_::import_("snug._core").attr("_random_stream"),
+             return nb::make_tuple(nb::module_::import_("snug._pickle").attr("random_stream"),
                                    nb::make_tuple(s.seed(), wrap_all(s.states())));
            })
       .def("seed", nb::overload_cast<std::uint64_t>(&RandomStream::seed), arg("seed"),

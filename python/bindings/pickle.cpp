@@ -110,7 +110,7 @@ nb::object load_part(nb::bytes bytes, nb::handle outside, nb::handle values) {
 PyObject* reduce_variable(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     auto [part, number] = part_of(Expr(Ref<Variable>(variable_of(self))));
-    nb::object make = nb::module_::import_("snug._core").attr("_expression");
+    nb::object make = nb::module_::import_("snug._pickle").attr("expression");
     return nb::make_tuple(make, nb::make_tuple(part, number)).release().ptr();
   });
 }
@@ -126,7 +126,7 @@ void bind_pickle(nb::module_& m) {
              nb::dict state;
              state["attributes"] = attributes_of(part);
              return nb::make_tuple(
-                 nb::module_::import_("snug._core").attr("_load"),
+                 nb::module_::import_("snug._pickle").attr("load"),
                  nb::make_tuple(nb::bytes(part.bytes.data(), part.bytes.size()),
                                 wrap_all(part.outside), values),
                  nb::make_tuple(nb::none(), state));

@@ -143,10 +143,9 @@ def _typed(what: str, variable: Any, value: Any) -> Any:
     if isinstance(value, _core.Variable) or not isinstance(variable, _core.Variable):
         return value
     if isinstance(value, (list, tuple)):
-        value = _core.as_tensor(value, what)
-        if not isinstance(value, _core.TensorConstant):
-            return value
-        value = value.data
+        expression = _core.as_tensor(value, what)
+        if not isinstance(expression, _core.TensorConstant):
+            return expression
     return _core.constant(variable.type.filter(value), "", None)
 
 
@@ -211,7 +210,7 @@ def _entry(item: Any) -> In:
 
 def _entry_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Name, variable and update of (variable, update), (name, variable) or all three."""
-    name = parts[0] if isinstance(parts[0], str) else None
+    name = parts[0] if parts and isinstance(parts[0], str) else None
     rest = list(parts[1:] if name is not None else parts)
     return name, rest[0] if rest else None, rest[1] if len(rest) > 1 else None
 

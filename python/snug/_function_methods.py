@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from snug import _core
+from snug import _core, _pickle
 from snug._errors import error
 from snug._function import In, Out, _default_updates
 from snug._mode import Mode, get_mode
@@ -67,6 +67,9 @@ class _Containers(Mapping[Any, Container]):
             return self._by_key[key]
         near = _core.nearest(key, self._names) if isinstance(key, str) else ""
         raise _no_input(self._function, key, near)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_key
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._by_key)
@@ -270,7 +273,7 @@ class _Methods:
 
     def __reduce_ex__(self, protocol):
         _, outputs, result, options = self._source
-        return _make_again, (_with_defaults(self), outputs, result, options), self.__dict__ or None
+        return _pickle.function, (_with_defaults(self), outputs, result, options), self.__dict__ or None
 
     def __copy__(self):
         return self.copy()
@@ -289,10 +292,6 @@ def _with_defaults(function: _core.Function) -> list[dict[str, Any]]:
     """The entries of its inputs with the default values of now."""
     entries = function._source[0]
     return [{**e, "value": v} for e, v in zip(entries, function._defaults, strict=True)]
-
-
-def _make_again(entries: Any, outputs: Any, result: Any, options: Any) -> _core.Function:
-    return _core.compile(entries, outputs, result, options)
 
 
 def _shared_by(function: _core.Function, key: Any) -> _core.SharedVariable:

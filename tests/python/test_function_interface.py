@@ -278,8 +278,8 @@ def test_nan_guard():
         f([1, 0])
     with pytest.raises(np.linalg.LinAlgError, match="argument x holds nan at \\(0,\\)"):
         f([np.nan])
-    with pytest.raises(np.linalg.LinAlgError, match="1e\\+12|1000000"):
-        snug.function([x], x * 1e6, mode="NanGuardMode")([1e6])
+    with pytest.raises(np.linalg.LinAlgError, match="holds 1099511627776"):
+        snug.function([x], x * 2.0**20, mode="NanGuardMode")([2**20])
     loose = snug.function([x], y, mode=NanGuardMode(inf_is_error=False))
     assert loose([0]) == -np.inf
 

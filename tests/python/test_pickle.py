@@ -39,7 +39,7 @@ def test_types(again):
 @each_copy
 def test_expressions(again):
     x, y = T.matrix("x"), T.vector("y")
-    z = T.dot(x, y).named("z") if hasattr(x, "named") else T.dot(x, y)
+    z = T.dot(x, y)
     z.name = "z"
     z.note = {"of": x}
     z.tag.test_value = 3

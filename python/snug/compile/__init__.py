@@ -2,11 +2,12 @@
 
 from snug._core import Function, SharedVariable
 from snug._errors import UnusedInputError
-from snug._function import In, Out, function
+from snug._function import In, Out
 from snug._mode import Mode, get_default_mode, get_mode, predefined_modes, register_mode
 from snug._shared import shared, shared_constructor
 from snug.compile import debugmode, io, mode, monitormode, nanguardmode, sharedvalue
 from snug.compile.debugmode import DebugMode
+from snug.compile.function import function
 from snug.compile.io import Param, SymbolicInput, SymbolicOutput
 from snug.compile.monitormode import MonitorMode
 from snug.compile.nanguardmode import NanGuardMode

@@ -170,6 +170,7 @@ class _Methods:
         inputs = tuple(sorted(given, key=id))
         if inputs not in cache:
             cache[inputs] = function(inputs, self)
+            cache[inputs]._forget_source()  # it would hold this variable, which holds it
         return cache[inputs](*(given[x] for x in inputs))
 
 
