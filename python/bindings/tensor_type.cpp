@@ -113,6 +113,7 @@ void bind_types(nb::module_& m) {
           nb::arg("sparse_grad") = false, nb::arg("shape") = nb::none())
       .def_prop_ro("dtype", [](const TensorType& t) { return std::string(name_of(t.dtype)); })
       .def_prop_ro("ndim", &TensorType::ndim)
+      .def_prop_ro("name", [](const TensorType&) { return nb::none(); })
       .def_prop_ro("broadcastable",
                    [](const TensorType& t) { return nb::steal(broadcastable_tuple(t)); })
       .def_prop_ro("shape", [](const TensorType& t) { return tuple_of(t.shape); })

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from snug import _core, _pickle
+from snug._attach import attach
 from snug._errors import error
 from snug._function import In, Out, _default_updates
 from snug._mode import Mode, get_mode
@@ -307,12 +308,4 @@ def _shared_by(function: _core.Function, key: Any) -> _core.SharedVariable:
     )
 
 
-for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("__") or _name in (
-        "__reduce_ex__",
-        "__copy__",
-        "__getitem__",
-        "__setitem__",
-        "__contains__",
-    ):
-        setattr(_core.Function, _name, _member)
+attach(_core.Function, _Methods)

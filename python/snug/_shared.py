@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snug import _core
+from snug._attach import attach
 from snug._errors import error
 
 
@@ -108,6 +109,4 @@ class _Methods:
         return self._alias()
 
 
-for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("__"):
-        setattr(_core.TensorSharedVariable, _name, _member)
+attach(_core.TensorSharedVariable, _Methods)

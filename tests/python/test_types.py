@@ -222,9 +222,9 @@ def test_warn_float64():
 
 
 def test_settings_are_checked_when_set():
-    for text in ("xx", "4XB", ""):
-        with pytest.raises(ValueError, match="xx|4XB|bytes|text"):
-            snug.config.memory = text or "?"
+    for text in ("xx", "4XB", "?"):
+        with pytest.raises(ValueError, match="memory"):
+            snug.config.memory = text
     for mode in ("FAST_RUN", "FAST_COMPILE", "DebugMode", "NanGuardMode", "Mode", "fast"):
         with snug.config.change_flags(mode=mode):
             pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
+from snug._attach import attach
 from snug._core import TensorVariable
 from snug.tensor import _basic as T
 
@@ -174,16 +175,4 @@ class _Methods:
         return cache[inputs](*(given[x] for x in inputs))
 
 
-def _attach(name: str, member: Any) -> None:
-    """Makes a member of _Methods one of Variable."""
-    for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
-        if function is not None:
-            function.__module__, function.__qualname__ = _core.__name__, f"Variable.{name}"
-    if not isinstance(member, property) and not member.__doc__:
-        member.__doc__ = getattr(getattr(T, name, None), "__doc__", None)
-    setattr(_core.Variable, name, member)
-
-
-for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("_") or _name == "__copy__":
-        _attach(_name, _member)
+attach(_core.Variable, _Methods, T)

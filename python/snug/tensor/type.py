@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from snug import _core
+from snug._attach import attach
 from snug._core import TensorType
 from snug._errors import error
 
@@ -14,8 +15,6 @@ __all__ = ["TensorType", "values_eq_approx_always_true", "values_eq_approx_remov
 
 
 class _Methods:
-    name = None
-
     def dtype_specs(self):
         """The NumPy class of the dtype, its name in C, and NumPy's number of it, by name."""
         return (self.numpy_dtype.type, f"npy_{self.dtype}", f"NPY_{self.dtype.upper()}")
@@ -115,6 +114,4 @@ def values_eq_approx_always_true(a: Any, b: Any) -> bool:
     return True
 
 
-for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("__"):
-        setattr(TensorType, _name, _member)
+attach(TensorType, _Methods)
