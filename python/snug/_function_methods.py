@@ -82,8 +82,11 @@ class _Containers(Mapping[Any, Container]):
 def _no_input(function: _core.Function, key: Any, near: str) -> Exception:
     name = function.name or "function"
     what = f"there is no input named {key!r}" if isinstance(key, str) else f"{key} is no input"
-    return error(TypeError if isinstance(key, str) else ValueError, f"{name}: {what}",
-                 f"did you mean {near!r}?" if near else "")
+    return error(
+        TypeError if isinstance(key, str) else ValueError,
+        f"{name}: {what}",
+        f"did you mean {near!r}?" if near else "",
+    )
 
 
 class _Values:
@@ -164,7 +167,9 @@ class Profile:
     def fct_callcount(self) -> int:
         return self._function.counter("calls")
 
-    def summary(self, file: Any = None, n_ops_to_print: int = 20, n_apply_to_print: int = 20) -> None:
+    def summary(
+        self, file: Any = None, n_ops_to_print: int = 20, n_apply_to_print: int = 20
+    ) -> None:
         print(self._function.explain(), file=file or sys.stderr)
 
 
@@ -232,7 +237,7 @@ class _Methods:
     def copy(self, share_memory=False, swap=None, delete_updates=False, name=None, profile=None):
         """The same function again, with shared variables replaced as `swap` says ({old: new}, by
         variable or name) and without updates if told so. `share_memory` changes nothing."""
-        entries, outputs, result, options = self._source
+        _, outputs, result, options = self._source
         renewed = options["renewed"]
         options = dict(options)
         if not options["no_default_updates"]:
@@ -274,7 +279,11 @@ class _Methods:
 
     def __reduce_ex__(self, protocol):
         _, outputs, result, options = self._source
-        return _pickle.function, (_with_defaults(self), outputs, result, options), self.__dict__ or None
+        return (
+            _pickle.function,
+            (_with_defaults(self), outputs, result, options),
+            self.__dict__ or None,
+        )
 
     def __copy__(self):
         return self.copy()

@@ -25,7 +25,11 @@ def _signature(function: Any) -> inspect.Signature:
         if name in ("/", "*"):
             continue
         if name.startswith("*"):
-            kind = inspect.Parameter.VAR_KEYWORD if name[1] == "*" else inspect.Parameter.VAR_POSITIONAL
+            kind = (
+                inspect.Parameter.VAR_KEYWORD
+                if name[1] == "*"
+                else inspect.Parameter.VAR_POSITIONAL
+            )
             parameters.append(inspect.Parameter(name.lstrip("*"), kind))
             continue
         value = inspect.Parameter.empty

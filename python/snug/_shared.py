@@ -11,7 +11,6 @@ from snug import _core
 from snug._attach import attach
 from snug._errors import error
 
-
 _constructors: list[Callable[..., Any]] = []
 
 

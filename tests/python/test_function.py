@@ -1,10 +1,8 @@
 """Compiled functions: arguments, results, updates, givens, threads, memory, errors."""
 
-import copy
 import gc
 import inspect
 import os
-import pickle
 import signal
 import subprocess
 import sys

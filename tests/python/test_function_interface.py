@@ -85,18 +85,18 @@ def test_in_and_out():
         In(x, mutable=True, borrow=False)
     assert snug.Param(x, default=1.0, name="p").value == 1.0
     assert snug.compile.io.In is In and snug.compile.In is In
-    names = list(inspect.signature(In.__init__).parameters)[1:]
+    names = " ".join(inspect.signature(In).parameters)
     assert names == (
         "variable name value update mutable strict allow_downcast autoname implicit borrow shared"
-    ).split()
+    )
 
 
 def test_signature():
-    names = list(inspect.signature(snug.function).parameters)[:12]
+    names = " ".join(list(inspect.signature(snug.function).parameters)[:12])
     assert names == (
         "inputs outputs mode updates givens no_default_updates accept_inplace name rebuild_strict "
         "allow_input_downcast profile on_unused_input"
-    ).split()
+    )
 
 
 # ---- filtering of arguments: every line of what Theano accepts
@@ -346,7 +346,6 @@ def test_maker_and_graph():
     assert "dot" in ops and "mul" in ops and graph.apply_nodes == set(graph.toposort())
     assert set(graph.outputs) <= graph.variables and graph.update_mapping == {2: 1}
     assert "dot" in snug.debugprint(graph.outputs, file="str")
-    assert snug.function([x], x * 1).maker.fgraph.toposort() == [] or True
     assert f.get_shared() == [w]
 
 

@@ -1,9 +1,7 @@
 """Expressions as Python objects: identity, attributes, classes, garbage, origins, settings."""
 
-import copy
 import gc
 import inspect
-import pickle
 import subprocess
 import sys
 import textwrap

@@ -94,7 +94,9 @@ def test_aliases(again):
     w = snug.shared(np.zeros(2, "f"), "w")
     other = w.clone()
     for items in ([w, other], [other, w]):
-        c = dict(zip(("w", "other") if items[0] is w else ("other", "w"), again(items), strict=True))
+        c = dict(
+            zip(("w", "other") if items[0] is w else ("other", "w"), again(items), strict=True)
+        )
         c["w"].set_value(np.ones(2, "f"))
         np.testing.assert_array_equal(c["other"].get_value(), [1, 1])
     np.testing.assert_array_equal(w.get_value(), [0, 0])
@@ -104,7 +106,9 @@ def test_aliases(again):
 def test_functions(again):
     x = T.vector("x")
     w = snug.shared(np.zeros(2, "f"), "w")
-    f = snug.function([snug.In(x, value=np.ones(2, "f"))], {"y": x + w}, updates=[(w, w + x)], name="f")
+    f = snug.function(
+        [snug.In(x, value=np.ones(2, "f"))], {"y": x + w}, updates=[(w, w + x)], name="f"
+    )
     f.note = "kept"
     f()
     g = again(f)

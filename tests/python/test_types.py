@@ -28,7 +28,7 @@ def test_constructors(kind):
 
 def test_tensor_types():
     t = T.TensorType("float32", (False, True))
-    assert t == T.fcol if not callable(getattr(T.fcol, "type", None)) else True
+    assert t == T.fcol
     assert t.ndim == 2 and t.broadcastable == (False, True) and t.dtype == "float32"
     assert t != T.TensorType("float64", (False, True)) and t != T.TensorType("float32", (False,))
     assert hash(t) == hash(T.TensorType("float32", [False, True]))
@@ -234,7 +234,7 @@ def test_settings_are_checked_when_set():
 
 def test_wrong_arguments_read_like_ours():
     a = T.vector("a")
-    with pytest.raises(TypeError, match="switch: .*missing"):
+    with pytest.raises(TypeError, match="switch: missing"):
         T.switch(a)
     with pytest.raises(TypeError, match="set_value"):
         snug.shared(1.0).set_value(None)

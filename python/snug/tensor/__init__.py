@@ -7,10 +7,10 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
+from snug._readable import make_readable as _make_readable
 from snug.gradient import consider_constant, grad
 from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg, type
 from snug.tensor._basic import *
 from snug.tensor._types import *
-from snug._readable import make_readable as _make_readable
 
 _make_readable(globals())

@@ -142,7 +142,7 @@ class _Methods:
         return result
 
     def clone(self) -> TensorVariable:
-        """A new input variable of the same type, name and tag; of a constant, the constant again."""
+        """A new input of the same type, name and tag; of a constant, the constant again."""
         if isinstance(self, _core.TensorConstant):
             copy = _core.constant(self.data, self.name or "", None)
         else:

@@ -22,11 +22,11 @@ class _Methods:
     def filter_inplace(self, value, storage, strict=False, allow_downcast=None):
         """The value as `filter` gives it, written to `storage` where it fits."""
         data = self.filter(value, strict, allow_downcast)
-        if isinstance(storage, np.ndarray) and storage.shape == data.shape:
-            if storage.dtype == data.dtype:
-                storage[...] = data
-                return storage
-        return data
+        fits = isinstance(storage, np.ndarray) and storage.dtype == data.dtype
+        if not fits or storage.shape != data.shape:
+            return data
+        storage[...] = data
+        return storage
 
     def filter_variable(self, other, allow_convert=True):
         """`other` as an expression of this type."""
@@ -45,7 +45,9 @@ class _Methods:
             isinstance(otype, TensorType)
             and otype.dtype == self.dtype
             and otype.ndim == self.ndim
-            and all(o or not s for s, o in zip(self.broadcastable, otype.broadcastable, strict=True))
+            and all(
+                o or not s for s, o in zip(self.broadcastable, otype.broadcastable, strict=True)
+            )
         )
 
     def convert_variable(self, var):

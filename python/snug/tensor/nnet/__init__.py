@@ -195,4 +195,5 @@ def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
     stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
     return _core.dropout(x, p, stream)
 
+
 _make_readable(globals())
