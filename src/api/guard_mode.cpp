@@ -39,7 +39,8 @@ std::optional<std::string> StepGuard::find(const Array& value) const {
     std::int64_t rest = k;
     for (std::size_t axis = value.shape.size(); axis-- > 0; rest /= value.shape[axis])
       at[axis] = rest % value.shape[axis];
-    return at.empty() ? fmt::format("{}", v) : fmt::format("{} at {}", v, describe_shape(at));
+    const std::string text = std::isnan(v) ? "nan" : fmt::format("{}", v);
+    return at.empty() ? text : fmt::format("{} at {}", text, describe_shape(at));
   }
   return {};
 }

@@ -41,6 +41,7 @@ void loop_rule(Infer& f) {
   SNUG_CHECK(parts.n_seq <= f.count() && parts.n_state <= f.count() &&
                  parts.captures() <= f.count(),
              "loop: {} operands", f.count());
+  SNUG_CHECK(f.count() > 0, "loop: no operands");
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);

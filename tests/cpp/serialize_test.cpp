@@ -1,6 +1,7 @@
 #include "expr/serialize.h"
 
 #include <gtest/gtest.h>
+#define XXH_INLINE_ALL  // the library keeps its own to itself
 #include <xxhash.h>
 
 #include <algorithm>
