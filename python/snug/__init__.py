@@ -36,9 +36,22 @@ from snug._shared import shared, shared_constructor
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+from snug.updates import OrderedUpdates
 
 # Expressions carry the lines of the user's code, not of this package.
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
+
+
+def install_as_theano() -> None:
+    """Makes `import theano` find this package: programs written for Theano run as they are.
+
+    Theano's defaults hold from then on (floatX is float64 unless it was set), with the settings of
+    THEANO_FLAGS and .theanorc.
+    """
+    from snug.theano_alias import install
+
+    install()
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -51,6 +64,7 @@ __all__ = [
     "MissingInputError",
     "Mode",
     "Op",
+    "OrderedUpdates",
     "Out",
     "Param",
     "Recipe",
@@ -65,6 +79,7 @@ __all__ = [
     "get_test_value",
     "grad",
     "gradient",
+    "install_as_theano",
     "loop",
     "map",
     "pp",

@@ -27,9 +27,9 @@ def get_test_value(v: Any) -> Any:
     return v.type.filter(tag.test_value)
 
 
-def watch(settings: dict[str, Any]) -> None:
+def watch() -> None:
     """Follows the settings."""
-    wanted = settings["compute_test_value"] != "off" or settings["warn_float64"] != "ignore"
+    wanted = config.compute_test_value != "off" or config.warn_float64 != "ignore"
     _core._set_apply_hook(_on_apply if wanted else None)
 
 
