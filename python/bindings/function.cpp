@@ -364,7 +364,8 @@ void bind_function(nb::module_& m) {
       },
       nb::arg("key"), nb::arg("value").none(), "Sets the default value of an input.");
   property(
-      "_source", [](nb::handle self) {
+      "_source",
+      [](nb::handle self) {
         PyObject* source = cast(self.ptr())->source;
         return source ? nb::borrow(source) : nb::none();
       },

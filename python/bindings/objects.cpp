@@ -351,14 +351,14 @@ void make_types(nb::module_& m) {
       make_type(m, "SharedVariable", {}, variable_type, "A value that lives between calls.");
   tensor_shared_variable_type = make_type(m, "TensorSharedVariable", {}, shared_variable_type,
                                           "An array that lives between calls.");
-  apply_type = make_type(m, "Apply",
-                         {slot(Py_tp_dealloc, node_dealloc), slot(Py_tp_traverse, node_traverse),
-                          slot(
-                              Py_tp_clear, +[](PyObject*) { return 0; }),
-                          slot(Py_tp_repr, apply_str), slot(Py_tp_hash, node_hash),
-                          slot(Py_tp_getset, apply_getset), slot(Py_tp_members, apply_members),
-                          slot(Py_tp_methods, apply_methods)},
-                         nullptr, "One application of an op.");
+  apply_type = make_type(
+      m, "Apply",
+      {slot(Py_tp_dealloc, node_dealloc), slot(Py_tp_traverse, node_traverse),
+       slot(
+           Py_tp_clear, +[](PyObject*) { return 0; }),
+       slot(Py_tp_repr, apply_str), slot(Py_tp_hash, node_hash), slot(Py_tp_getset, apply_getset),
+       slot(Py_tp_members, apply_members), slot(Py_tp_methods, apply_methods)},
+      nullptr, "One application of an op.");
 }
 
 }  // namespace

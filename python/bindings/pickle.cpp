@@ -125,11 +125,10 @@ void bind_pickle(nb::module_& m) {
              for (const Array& a : part.values) values.append(export_array(a));
              nb::dict state;
              state["attributes"] = attributes_of(part);
-             return nb::make_tuple(
-                 nb::module_::import_("snug._pickle").attr("load"),
-                 nb::make_tuple(nb::bytes(part.bytes.data(), part.bytes.size()),
-                                wrap_all(part.outside), values),
-                 nb::make_tuple(nb::none(), state));
+             return nb::make_tuple(nb::module_::import_("snug._pickle").attr("load"),
+                                   nb::make_tuple(nb::bytes(part.bytes.data(), part.bytes.size()),
+                                                  wrap_all(part.outside), values),
+                                   nb::make_tuple(nb::none(), state));
            })
       .def_prop_rw(
           "attributes", [](nb::handle) { return nb::none(); },
@@ -153,7 +152,9 @@ void bind_pickle(nb::module_& m) {
       nb::arg("roots"), "Expressions with all they reach as bytes, without code.");
   m.def(
       "load_graph",
-      [](nb::bytes bytes) { return wrap_all(load_graph({bytes.c_str(), bytes.size()})); },
+      [](nb::bytes bytes) {
+        return wrap_all(load_graph({bytes.c_str(), bytes.size()}));
+      },
       nb::arg("bytes"), "What save_graph saved, as new expressions.");
 }
 

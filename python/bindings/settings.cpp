@@ -1,6 +1,7 @@
 // Settings of the process that decide what expressions become, and test values.
 #include "base/bytes.h"
 #include "bindings.h"
+#include "ops/rules.h"
 
 namespace snug::python {
 namespace {
@@ -10,6 +11,7 @@ bool in_hook = false;
 
 void on_apply(const std::vector<Expr>& outputs) {
   if (!apply_hook || in_hook || !PyGILState_Check()) return;
+  if (!ops::open_loops().empty()) return;  // what a body computes with has no value of its own
   in_hook = true;
   struct Leave {
     ~Leave() { in_hook = false; }

@@ -220,10 +220,9 @@ void bind_types(nb::module_& m) {
            [](nb::handle self) {
              const Recipe& r = nb::cast<const Recipe&>(self);
              static const char* const kinds[] = {"zeros", "constant", "uniform", "normal"};
-             return nb::make_tuple(self.type(),
-                                   nb::make_tuple(tuple_of(r.shape), std::string(name_of(r.dtype)),
-                                                  kinds[static_cast<int>(r.kind)], r.a, r.b,
-                                                  r.seed));
+             return nb::make_tuple(
+                 self.type(), nb::make_tuple(tuple_of(r.shape), std::string(name_of(r.dtype)),
+                                             kinds[static_cast<int>(r.kind)], r.a, r.b, r.seed));
            })
       .def_prop_ro("dtype", [](const Recipe& r) { return std::string(name_of(r.dtype)); })
       .def_prop_ro("shape", [](const Recipe& r) { return tuple_of(r.shape); });

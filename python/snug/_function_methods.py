@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -152,7 +153,7 @@ class Maker:
         self.profile = function.profile
         self.mode: Mode = getattr(function, "_mode", None) or get_mode(None)
 
-    @property
+    @functools.cached_property
     def fgraph(self) -> FunctionGraph:
         return FunctionGraph(*self._function._view())
 
@@ -177,7 +178,9 @@ class _Methods:
     @property
     def maker(self):
         """What it was made of: inputs, outputs, mode, fgraph."""
-        return Maker(self)
+        if "_maker" not in self.__dict__:
+            self._maker = Maker(self)
+        return self._maker
 
     @property
     def container(self):
@@ -272,18 +275,15 @@ class _Methods:
                 (v, e) for (v, _), e in zip(givens, values[len(updates) :], strict=True)
             ]
         made = _core.compile(_with_defaults(self), outputs, result, options)
-        made.__dict__.update(self.__dict__)
+        made.__dict__.update(_attributes(self))
         if profile is not None:
             made._profiled = bool(profile)
         return made
 
     def __reduce_ex__(self, protocol):
         _, outputs, result, options = self._source
-        return (
-            _pickle.function,
-            (_with_defaults(self), outputs, result, options),
-            self.__dict__ or None,
-        )
+        made_of = (_with_defaults(self), outputs, result, options)
+        return _pickle.function, made_of, _attributes(self) or None
 
     def __copy__(self):
         return self.copy()
@@ -296,6 +296,11 @@ class _Methods:
 
     def __contains__(self, key):
         return key in _Containers(self)
+
+
+def _attributes(function: _core.Function) -> dict[str, Any]:
+    """What was set on it, and not made of it."""
+    return {name: v for name, v in function.__dict__.items() if name != "_maker"}
 
 
 def _with_defaults(function: _core.Function) -> list[dict[str, Any]]:

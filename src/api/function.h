@@ -116,7 +116,7 @@ class Function {
 
   /// The graph that runs, after all rewrites, as expressions to look at; nothing computes them.
   struct View {
-    std::vector<Expr> inputs, outputs;              // arguments, results
+    std::vector<Expr> inputs, outputs;           // arguments, results
     std::vector<std::pair<Expr, Expr>> updates;  // (shared variable, its new value)
   };
   View view() const;

@@ -47,8 +47,7 @@ Function::View FunctionImpl::view() {
   std::vector<std::vector<Expr>> shown = shown_nodes(g);
   auto at = [&](Value v) { return shown[v.node][v.output]; };
   Function::View view;
-  for (std::size_t i = 0; i < argument_count_; ++i)
-    view.inputs.push_back(at(g.inputs()[i].value));
+  for (std::size_t i = 0; i < argument_count_; ++i) view.inputs.push_back(at(g.inputs()[i].value));
   for (Value v : g.outputs()) view.outputs.push_back(at(v));
   for (const Update& u : g.updates())
     view.updates.emplace_back(at(g.inputs()[u.input].value), at(u.value));

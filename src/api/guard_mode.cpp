@@ -67,13 +67,13 @@ void StepGuard::after(const RunState& state, std::uint32_t at) {
     a.dtype = t.dtype;
     for (SizeId d : t.dims) a.shape.push_back(state.sizes[d]);
     for (SizeId s : place.layout.strides) a.strides.push_back(state.sizes[s]);
-    a.data =
-        state.buffers[step.writes[k]] + state.sizes[place.layout.offset] * size_of(t.dtype);
+    a.data = state.buffers[step.writes[k]] + state.sizes[place.layout.offset] * size_of(t.dtype);
     std::optional<std::string> bad = find(a);
     if (!bad) continue;
     const Node& n = p.graph.node(v);
     const std::string ops = ops_of(p.graph, task);
-    Error error(Fault::Numeric, fmt::format("NanGuardMode: the result of {} holds {}", n.op->name, *bad),
+    Error error(Fault::Numeric,
+                fmt::format("NanGuardMode: the result of {} holds {}", n.op->name, *bad),
                 ops.empty() ? "" : fmt::format("it was computed in one step by {}", ops),
                 n.origin ? n.origin : task.origin);
     if (at < schedule.commit) throw error;

@@ -14,9 +14,9 @@
 #include "expr/op_def.h"
 #include "expr/rebuild.h"
 
-// The bytes: a header, then the payload: texts, origins, counts, one record per leaf, inner function
-// or application in topological order, default updates, roots. Numbers are LEB128; expressions are
-// named by their place in the order of records, 0 being the first.
+// The bytes: a header, then the payload: texts, origins, counts, one record per leaf, inner
+// function or application in topological order, default updates, roots. Numbers are LEB128;
+// expressions are named by their place in the order of records, 0 being the first.
 namespace snug {
 namespace {
 
@@ -27,8 +27,8 @@ struct Header {
   char magic[8];
   std::uint32_t version;
   std::uint32_t zero;
-  std::uint64_t bytes;      // of the payload
-  std::uint64_t hash[2];    // of the payload
+  std::uint64_t bytes;    // of the payload
+  std::uint64_t hash[2];  // of the payload
 };
 static_assert(sizeof(Header) == 40 && std::endian::native == std::endian::little);
 
@@ -57,7 +57,9 @@ class Bytes {
     number((static_cast<std::uint64_t>(n) << 1) ^ static_cast<std::uint64_t>(n >> 63));
   }
   void real(double v) { raw(&v, sizeof v); }
-  void raw(const void* data, std::size_t size) { text.append(static_cast<const char*>(data), size); }
+  void raw(const void* data, std::size_t size) {
+    text.append(static_cast<const char*>(data), size);
+  }
   void chars(std::string_view s) {
     number(s.size());
     text.append(s);
@@ -605,8 +607,8 @@ class Loader {
       if (has(op, kLeaf)) damaged(fmt::format("{} is applied", name));
       outputs = apply_all(op, std::move(inputs), std::move(attrs));
     } catch (const Error& e) {
-      throw Error(Fault::Value,
-                  fmt::format("load_graph: {} cannot be made: {}", name, e.message()), e.hint());
+      throw Error(Fault::Value, fmt::format("load_graph: {} cannot be made: {}", name, e.message()),
+                  e.hint());
     } catch (const std::length_error& e) {
       damaged(fmt::format("{}: {}", name, e.what()));
     }
@@ -656,9 +658,10 @@ std::vector<Expr> load_graph(std::string_view bytes, const LoadOptions& options)
     fail(Fault::Value, "load_graph: these bytes are no saved graph");
   std::memcpy(&h, bytes.data(), sizeof h);
   if (h.version != kVersion)
-    fail(Fault::Value, fmt::format("load_graph: the graph was saved in version {}, this one reads "
-                                   "version {}",
-                                   h.version, kVersion),
+    fail(Fault::Value,
+         fmt::format("load_graph: the graph was saved in version {}, this one reads "
+                     "version {}",
+                     h.version, kVersion),
          "load it with the version of Snug that saved it");
   const std::string_view payload = bytes.substr(sizeof h);
   if (h.bytes != payload.size())

@@ -38,9 +38,9 @@ void check_params(const Infer& f, const Parts& parts) {
 void loop_rule(Infer& f) {
   const Parts parts(f.attrs);
   SizeTable& t = f.sizes;
-  SNUG_CHECK(parts.n_seq <= f.count() && parts.n_state <= f.count() &&
-                 parts.captures() <= f.count(),
-             "loop: {} operands", f.count());
+  SNUG_CHECK(
+      parts.n_seq <= f.count() && parts.n_state <= f.count() && parts.captures() <= f.count(),
+      "loop: {} operands", f.count());
   SNUG_CHECK(f.count() > 0, "loop: no operands");
   f.require_ndim(0, 0);
   require_discrete(f, 0);
@@ -64,8 +64,8 @@ void loop_rule(Infer& f) {
         type.dims.push_back(d >= 0 ? t.constant(d) : t.symbol({}));
       results.push_back(type);
     }
-  SNUG_CHECK(parts.n_out <= results.size() && results.size() == parts.n_state + parts.n_out, "loop: the body has {} results",
-             results.size());
+  SNUG_CHECK(parts.n_out <= results.size() && results.size() == parts.n_state + parts.n_out,
+             "loop: the body has {} results", results.size());
   for (std::size_t k = 0; k < parts.n_state; ++k) {
     const Type& before = f.in(parts.state(k));
     const Type& after = results[k];

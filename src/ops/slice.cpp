@@ -115,8 +115,8 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
     for (std::size_t j = 1; j < (spec[k] == 1 ? 2 : 4); ++j) wanted += spec[k + j] != 0;
   }
   if (wanted != f.count())
-    f.error(Fault::Type, fmt::format("index: {} bounds, the spec has {}", f.count() - first,
-                                     wanted - first));
+    f.error(Fault::Type,
+            fmt::format("index: {} bounds, the spec has {}", f.count() - first, wanted - first));
   for (std::size_t i = first; i < f.count(); ++i) {
     f.require_ndim(i, 0);
     require_discrete(f, i);

@@ -61,7 +61,8 @@ Function compiled(const std::vector<Expr>& roots) {
 }
 
 std::vector<Array> run(const std::vector<Expr>& roots) {
-  return compiled(roots).call({Array::from<float>({1, 2, 3, 4}, {2, 2}), Array::scalar<std::int32_t>(1)});
+  return compiled(roots).call(
+      {Array::from<float>({1, 2, 3, 4}, {2, 2}), Array::scalar<std::int32_t>(1)});
 }
 
 TEST(Serialize, KeepsEverything) {
@@ -128,9 +129,7 @@ TEST(Serialize, DeepChains) {
 
 TEST(Serialize, OtherBytesAreErrors) {
   std::string bytes = save_graph(rich_graph());
-  auto message = [](std::string_view b) {
-    return error_of([&] { load_graph(b); }).message();
-  };
+  auto message = [](std::string_view b) { return error_of([&] { load_graph(b); }).message(); };
   EXPECT_NE(message("").find("no saved graph"), std::string::npos);
   EXPECT_NE(message("a text of some length, which is no graph").find("no saved graph"),
             std::string::npos);

@@ -341,6 +341,7 @@ def test_maker_and_graph():
     assert [i.variable for i in maker.expanded_inputs] == [x, w]
     assert len(maker.outputs) == 2 and not maker.unpack_single
     graph = maker.fgraph
+    assert f.maker.fgraph is graph
     assert [v.name for v in graph.inputs] == ["x", "w"] and len(graph.outputs) == 3
     ops = [node.op.name for node in graph.toposort()]
     assert "dot" in ops and "mul" in ops and graph.apply_nodes == set(graph.toposort())

@@ -198,6 +198,8 @@ def test_test_values():
             T.dot(w, x)
         with pytest.raises(AttributeError, match="z has no test value"):
             T.vector("z") + 1
+        rows, _ = snug.map(lambda row: row.sum(), x)
+        np.testing.assert_array_equal(rows.tag.test_value, [3] * 4)
         g = T.grad(y.sum(), w)
         np.testing.assert_array_equal(g.tag.test_value, np.full((3, 2), 8))
     with snug.config.change_flags(compute_test_value="warn"), pytest.warns(UserWarning, match="z"):
