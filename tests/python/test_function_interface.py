@@ -102,39 +102,38 @@ def test_signature():
 # ---- filtering of arguments: every line of what Theano accepts
 
 FILTER = [
-    (T.fmatrix, np.zeros((2, 2)), False),
-    (T.fmatrix, [[1, 2], [3, 4]], True),
-    (T.ivector, [1, 2], True),
-    (T.ivector, np.array([1, 2]), False),
-    (T.fmatrix, np.zeros((2, 2), "int8"), True),
-    (T.ivector, np.zeros(2, "uint8"), True),
-    (T.fscalar, 0.1, True),
-    (T.dscalar, 0.1, True),
-    (T.fscalar, np.float64(0.1), False),
-    (T.fscalar, np.float32(0.1), True),
-    (T.fscalar, 1, True),
-    (T.iscalar, 1.5, False),
-    (T.iscalar, 2**40, False),
-    (T.fvector, 1.0, False),
-    (T.fmatrix, np.zeros(3, "f"), False),
-    (T.fvector, [f32(1)[0], f32(2)[0]], True),
-    (T.fmatrix, [f32(1, 2), f32(3, 4)], True),
-    (T.fvector, [0.1], False),
-    (T.frow, np.zeros((1, 3), "f"), True),
-    (T.frow, np.zeros((2, 3), "f"), False),
-    (T.fcol, np.zeros((3, 1), "f"), True),
-    (T.fcol, np.zeros((3, 2), "f"), False),
-    (T.lscalar, np.int32(3), True),
-    (T.bscalar, 3, True),
-    (T.bscalar, 300, False),
-    (T.fvector, None, False),
-    (T.fvector, T.vector(), False),
+    ("fmatrix", np.zeros((2, 2)), False),
+    ("fmatrix", [[1, 2], [3, 4]], True),
+    ("ivector", [1, 2], True),
+    ("ivector", np.array([1, 2]), False),
+    ("fmatrix", np.zeros((2, 2), "int8"), True),
+    ("ivector", np.zeros(2, "uint8"), True),
+    ("fscalar", 0.1, True),
+    ("dscalar", 0.1, True),
+    ("fscalar", np.float64(0.1), False),
+    ("fscalar", np.float32(0.1), True),
+    ("fscalar", 1, True),
+    ("iscalar", 1.5, False),
+    ("iscalar", 2**40, False),
+    ("fvector", 1.0, False),
+    ("fmatrix", np.zeros(3, "f"), False),
+    ("fvector", [f32(1)[0], f32(2)[0]], True),
+    ("fmatrix", [f32(1, 2), f32(3, 4)], True),
+    ("fvector", [0.1], False),
+    ("frow", np.zeros((1, 3), "f"), True),
+    ("frow", np.zeros((2, 3), "f"), False),
+    ("fcol", np.zeros((3, 1), "f"), True),
+    ("fcol", np.zeros((3, 2), "f"), False),
+    ("lscalar", np.int32(3), True),
+    ("bscalar", 3, True),
+    ("bscalar", 300, False),
+    ("fvector", None, False),
 ]
 
 
 @pytest.mark.parametrize(("make", "value", "taken"), FILTER)
 def test_filtering(make, value, taken):
-    x = make("x")
+    x = getattr(T, make)("x")
     f = snug.function([x], x)
     if taken:
         result = f(value)
@@ -144,11 +143,8 @@ def test_filtering(make, value, taken):
             f(value)
     if not taken and isinstance(value, (np.ndarray, np.generic, float, list)):
         loose = snug.function([x], x, allow_input_downcast=True)
-        if np.ndim(value) == x.ndim and "r" not in repr(make)[-6:]:
-            try:
-                assert loose(value).dtype == x.dtype
-            except TypeError as e:
-                assert "broadcastable" in str(e)
+        if np.ndim(value) == x.ndim and not any(x.broadcastable):
+            assert loose(value).dtype == x.dtype
 
 
 def test_python_floats_and_float64():

@@ -1,16 +1,53 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
+from snug import printing
+from snug._config import config
 from snug._core import (
+    Apply,
+    Op,
     TensorConstant,
     TensorSharedVariable,
     TensorType,
     TensorVariable,
     Variable,
 )
-from snug._readable import make_readable as _make_readable
 from snug.gradient import consider_constant, grad
-from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg, type
+from snug.printing import min_informative_str, pprint
+from snug.tensor import (
+    _methods,
+    _type_methods,
+    extra_ops,
+    nnet,
+    shared_randomstreams,
+    sharedvar,
+    slinalg,
+    var,  # the module; the function takes its name below
+)
 from snug.tensor._basic import *
+from snug.tensor._helpers import *
+from snug.tensor._op_classes import *
 from snug.tensor._types import *
 
-_make_readable(globals())
+# Theano's modules, which pass on what is above.
+# isort: split
+from snug import scalar as scal
+from snug.scalar import int32
+from snug.tensor import (
+    basic,
+    blas,
+    elemwise,
+    inplace,
+    io,
+    opt,
+    subtensor,
+    type,
+    type_other,
+    utils,
+    xlogx,
+)
+from snug.tensor.io import LoadFromDisk, load, mpi_enabled
+
+Constant, Type = TensorConstant, TensorType
+int32_t = int32
+# The scalar ops that get_scalar_constant_value computes: all of them.
+get_scalar_constant_value_elemwises = (scal.ScalarOp,)
