@@ -16,7 +16,7 @@ _EXTENSION_FUNCTION = type(_core.nearest)
 
 def _signature(function: Any) -> inspect.Signature:
     """Parameters as the extension prints them: "def f(x: object, axis: object = None) -> ..."."""
-    text, _, *defaults = function.__nb_signature__[0]
+    text, _, defaults = function.__nb_signature__[0]
     inside = re.sub(r"\[[^\[\]]*\]", "", text[text.index("(") + 1 : text.rindex(")")])
     parameters = []
     for item in filter(None, (part.strip() for part in inside.split(","))):
