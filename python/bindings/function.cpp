@@ -49,6 +49,7 @@ FunctionState& state_of(nb::handle h) { return *cast(h.ptr())->state; }
 int function_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(cast(self)->dict);
+  Py_VISIT(cast(self)->source);
   if (FunctionState* s = cast(self)->state) {
     for (InputSpec& spec : s->inputs) {
       Py_VISIT(spec.variable);
@@ -67,6 +68,7 @@ int function_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int function_clear(PyObject* self) {
   Py_CLEAR(cast(self)->dict);
+  Py_CLEAR(cast(self)->source);
   if (FunctionState* s = cast(self)->state)
     for (InputSpec& spec : s->inputs) Py_CLEAR(spec.variable);
   return 0;
@@ -96,21 +98,12 @@ PyObject* function_repr(PyObject* self) {
   return PyUnicode_FromString(text.c_str());
 }
 
-PyObject* no_pickle(PyObject*, PyObject*) {
-  PyErr_SetString(PyExc_TypeError,
-                  "cannot copy or pickle a compiled function: functions are not serialised yet. "
-                  "Build it again from its expressions.");
-  return nullptr;
-}
-
 PyMemberDef function_members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, call), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weakrefs), READONLY, nullptr},
     {"trust_input", T_BOOL, offsetof(FunctionObject, trust_input), 0, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
-PyMethodDef function_methods[] = {{"__reduce_ex__", no_pickle, METH_VARARGS, nullptr},
-                                  {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef function_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
@@ -123,7 +116,6 @@ void make_type(nb::module_& m) {
       {Py_tp_clear, reinterpret_cast<void*>(function_clear)},
       {Py_tp_repr, reinterpret_cast<void*>(function_repr)},
       {Py_tp_members, function_members},
-      {Py_tp_methods, function_methods},
       {Py_tp_getset, function_getset},
       {Py_tp_doc, const_cast<char*>("A compiled function: call it with values.")},
       {0, nullptr}};
@@ -175,6 +167,7 @@ Mode mode_of(const std::string& name) {
   if (name == "fast") return Mode::Fast;
   if (name == "check") return Mode::Check;
   if (name == "reference") return Mode::Reference;
+  if (name == "guard") return Mode::Guard;
   std::string near = nearest(name, {"fast", "check", "reference"});
   fail(Fault::Value, fmt::format("function: there is no mode '{}'", name),
        near.empty() ? "modes are 'fast', 'check' and 'reference'"
@@ -193,6 +186,8 @@ FunctionOptions options_of(const nb::dict& options) {
   o.memory = nb::cast<std::string>(options["memory"]);
   o.micro_batches = nb::cast<std::int64_t>(options["micro_batches"]);
   o.mode = mode_of(nb::cast<std::string>(options["mode"]));
+  nb::object guarded = options["guarded"];
+  o.guarded = {nb::cast<bool>(guarded[0]), nb::cast<bool>(guarded[1]), nb::cast<bool>(guarded[2])};
   o.no_default_updates = nb::cast<bool>(options["no_default_updates"]);
   o.strict_math = nb::cast<bool>(options["strict_math"]);
   o.on_unused_input =
@@ -224,6 +219,8 @@ nb::object compile(nb::handle inputs, nb::handle outputs, nb::handle result, nb:
   for (std::size_t i = 0; i < s.function.output_count(); ++i)
     s.output_descrs.push_back(PyArray_DescrFromType(numpy_type(s.function.output_type(i).dtype)));
   s.expected.resize(s.function.output_count());
+  s.renewed = nb::cast<std::vector<std::size_t>>(options["renewed"]);
+  cast(self)->source = nb::make_tuple(inputs, outputs, result, options).release().ptr();
   if (result.is_none()) {
     s.result = ResultKind::Single;
   } else if (nb::isinstance<nb::tuple>(result)) {
@@ -349,7 +346,7 @@ void bind_function(nb::module_& m) {
       nb::arg("name"),
       "A counter: programs, plans, instances, kernels, calls, kernels_from_cache.");
   method(
-      "__getitem__",
+      "_get_default",
       [](nb::handle self, nb::handle key) -> nb::object {
         const FunctionState& s = state_of(self);
         PyObject* value = s.inputs[input_by(s, key)].value;
@@ -357,7 +354,7 @@ void bind_function(nb::module_& m) {
       },
       nb::arg("key"), "The default value of an input.");
   method(
-      "__setitem__",
+      "_set_default",
       [](nb::handle self, nb::handle key, nb::handle value) {
         FunctionState& s = state_of(self);
         InputSpec& spec = s.inputs[input_by(s, key)];
@@ -365,9 +362,36 @@ void bind_function(nb::module_& m) {
             filter(value, spec.type, spec.strict, spec.downcast, "a default value").release().ptr();
         Py_XSETREF(spec.value, filtered);
       },
-      nb::arg("key"), nb::arg("value"));
+      nb::arg("key"), nb::arg("value").none(), "Sets the default value of an input.");
+  property(
+      "_source",
+      [](nb::handle self) {
+        PyObject* source = cast(self.ptr())->source;
+        return source ? nb::borrow(source) : nb::none();
+      },
+      "The arguments it was made of.");
   method(
-      "free", [](nb::handle) {}, "Does nothing: memory is kept between calls by plan.");
+      "_forget_source", [](nb::handle self) { Py_CLEAR(cast(self.ptr())->source); },
+      "For functions that nobody sees: they do not hold their expressions.");
+  property(
+      "_defaults",
+      [](nb::handle self) {
+        nb::list out;
+        for (const InputSpec& spec : state_of(self).inputs)
+          out.append(spec.value ? nb::borrow(spec.value) : nb::none());
+        return out;
+      },
+      "The default values of the inputs as they are now.");
+  method(
+      "_view",
+      [](nb::handle self) {
+        Function::View view = state_of(self).function.view();
+        nb::list updates;
+        for (const auto& [target, value] : view.updates)
+          updates.append(nb::make_tuple(wrap(target), wrap(value)));
+        return nb::make_tuple(wrap_all(view.inputs), wrap_all(view.outputs), updates);
+      },
+      "The graph that runs: inputs, outputs, updates.");
   property(
       "name",
       [](nb::handle self) -> nb::object {

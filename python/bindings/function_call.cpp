@@ -182,18 +182,21 @@ class Outputs {
           shapes_[i].size() > 0 && !shrink(i))
         return nullptr;
     }
+    const std::size_t results = count_ - state_.renewed.size();
+    for (std::size_t k = 0; k < state_.renewed.size(); ++k)
+      Py_XSETREF(state_.inputs[state_.renewed[k]].value, take(results + k));
     switch (state_.result) {
       case ResultKind::Single: return take(0);
       case ResultKind::List: {
-        PyObject* list = PyList_New(static_cast<Py_ssize_t>(count_));
+        PyObject* list = PyList_New(static_cast<Py_ssize_t>(results));
         if (!list) return nullptr;
-        for (std::size_t i = 0; i < count_; ++i)
+        for (std::size_t i = 0; i < results; ++i)
           PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), take(i));
         return list;
       }
       case ResultKind::Dict: {
         PyObject* dict = PyDict_New();
-        for (std::size_t i = 0; dict && i < count_; ++i)
+        for (std::size_t i = 0; dict && i < results; ++i)
           if (PyDict_SetItem(dict, state_.keys[i], arrays_[i]) < 0) Py_CLEAR(dict);
         return dict;
       }
@@ -243,9 +246,17 @@ class Arguments {
     for (std::size_t i = 0; i < s.inputs.size(); ++i) read(i);
   }
   std::span<const ArgView> views() { return views_.span(); }
+  PyObject* output_subset = nullptr;  // borrowed
 
  private:
-  /// Puts positional and keyword arguments in their places.
+  bool has_input(PyObject* name) const {
+    for (const InputSpec& spec : state_.inputs)
+      if (spec.name && PyUnicode_Compare(spec.name, name) == 0) return true;
+    return false;
+  }
+
+  /// Puts positional and keyword arguments in their places. An `output_subset` that is no input is
+  /// not one of them.
   void sort(PyObject* const* args, std::size_t nargs, PyObject* kwnames) {
     std::size_t n = state_.inputs.size();
     if (nargs > n)
@@ -255,6 +266,10 @@ class Arguments {
     if (!kwnames) return;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
       PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+      if (PyUnicode_CompareWithASCIIString(name, "output_subset") == 0 && !has_input(name)) {
+        output_subset = args[nargs + static_cast<std::size_t>(k)];
+        continue;
+      }
       std::size_t i = index_of_keyword(state_, name);
       if (values_[i])
         fail(Fault::Type, fmt::format("{}: argument '{}' is given twice", function_name(state_),
@@ -284,6 +299,18 @@ class Arguments {
   std::vector<nb::object> held_;  // conversions, alive until the call is over
 };
 
+/// The parts of a list or dict of results that `wanted` names, in its order. All were computed.
+nb::object subset_of(const nb::object& results, nb::handle wanted) {
+  if (PyDict_Check(results.ptr())) {
+    nb::dict out;
+    for (nb::handle key : nb::iter(wanted)) out[key] = results[key];
+    return out;
+  }
+  nb::list out;
+  for (nb::handle i : nb::iter(wanted)) out.append(results[i]);
+  return out;
+}
+
 PyObject* call_checked(FunctionState& s, PyObject* const* args, std::size_t nargs,
                        PyObject* kwnames) {
   Arguments arguments(s, args, nargs, kwnames);
@@ -304,7 +331,9 @@ PyObject* call_checked(FunctionState& s, PyObject* const* args, std::size_t narg
     s.slow = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1);
   }
   if (error) std::rethrow_exception(error);
-  return outputs.finish();
+  PyObject* result = outputs.finish();
+  if (!result || !arguments.output_subset || arguments.output_subset == Py_None) return result;
+  return subset_of(nb::steal(result), arguments.output_subset).release().ptr();
 }
 
 }  // namespace

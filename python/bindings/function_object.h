@@ -27,6 +27,8 @@ struct FunctionState {
   std::vector<InputSpec> inputs;
   ResultKind result = ResultKind::List;
   std::vector<PyObject*> keys;  // of a dict
+  /// Inputs whose default value a call renews: by the last outputs, which are not in the result.
+  std::vector<std::size_t> renewed;
   std::vector<PyArray_Descr*> output_descrs;
   std::vector<Dims> expected;  // shapes of the outputs of the last call
   bool expects = false;
@@ -38,6 +40,7 @@ struct FunctionObject {
   FunctionState* state;
   PyObject* dict;
   PyObject* weakrefs;
+  PyObject* source;  // the arguments of `compile`, to make the function again
   char trust_input;  // accepted for programs that set it
 };
 

@@ -24,4 +24,6 @@ NB_MODULE(_core, m) {
   bind_index(m);
   bind_ops(m);
   bind_function(m);
+  bind_pickle(m);
+  bind_settings(m);
 }

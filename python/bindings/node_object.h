@@ -32,6 +32,9 @@ inline SharedVariable* shared_of(nb::handle h) {
 /// operators.cpp: arithmetic, comparison, truth, indexing and iteration of variables.
 std::vector<PyType_Slot> operator_slots();
 
+/// pickle.cpp: Variable.__reduce_ex__.
+PyObject* reduce_variable(PyObject* self, PyObject* protocol);
+
 /// What `x.owner.op` shows: an op with its constants.
 struct OpView {
   const OpDef* def;

@@ -76,8 +76,10 @@ void for_each_held(RefCounted* node, F&& f) {
   }
   auto* variable = static_cast<Variable*>(node);
   if (variable->owner) f(variable->owner.get());
-  if (auto* shared = dynamic_cast<SharedVariable*>(variable))
+  if (auto* shared = dynamic_cast<SharedVariable*>(variable)) {
     if (shared->default_update) f(shared->default_update.get());
+    if (shared->alias_of) f(shared->alias_of.get());
+  }
 }
 
 int node_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -253,15 +255,7 @@ Py_hash_t node_hash(PyObject* self) {
   return static_cast<Py_hash_t>(reinterpret_cast<std::uintptr_t>(self) >> 4);
 }
 
-PyObject* no_pickle(PyObject* self, PyObject*) {
-  PyErr_Format(PyExc_TypeError,
-               "cannot copy or pickle a %s: expressions are not serialised yet. Save the values of "
-               "shared variables (get_value) instead.",
-               Py_TYPE(self)->tp_name);
-  return nullptr;
-}
-
-PyMethodDef variable_methods[] = {{"__reduce_ex__", no_pickle, METH_VARARGS, nullptr},
+PyMethodDef variable_methods[] = {{"__reduce_ex__", reduce_variable, METH_O, nullptr},
                                   {nullptr, nullptr, 0, nullptr}};
 
 // ---- Apply
@@ -297,6 +291,16 @@ PyGetSetDef apply_getset[] = {
     {"inputs", apply_inputs, nullptr, "The variables it reads.", nullptr},
     {"outputs", apply_outputs, nullptr, "The variables it computes.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
+PyObject* reduce_apply(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    nb::object get = nb::module_::import_("builtins").attr("getattr");
+    return nb::make_tuple(get, nb::make_tuple(wrap(apply_of(self)->output(0)), "owner"))
+        .release()
+        .ptr();
+  });
+}
+PyMethodDef apply_methods[] = {{"__reduce_ex__", reduce_apply, METH_O, nullptr},
+                               {nullptr, nullptr, 0, nullptr}};
 PyMemberDef apply_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(NodeObject, weakrefs), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};
@@ -347,13 +351,14 @@ void make_types(nb::module_& m) {
       make_type(m, "SharedVariable", {}, variable_type, "A value that lives between calls.");
   tensor_shared_variable_type = make_type(m, "TensorSharedVariable", {}, shared_variable_type,
                                           "An array that lives between calls.");
-  apply_type = make_type(m, "Apply",
-                         {slot(Py_tp_dealloc, node_dealloc), slot(Py_tp_traverse, node_traverse),
-                          slot(
-                              Py_tp_clear, +[](PyObject*) { return 0; }),
-                          slot(Py_tp_repr, apply_str), slot(Py_tp_hash, node_hash),
-                          slot(Py_tp_getset, apply_getset), slot(Py_tp_members, apply_members)},
-                         nullptr, "One application of an op.");
+  apply_type = make_type(
+      m, "Apply",
+      {slot(Py_tp_dealloc, node_dealloc), slot(Py_tp_traverse, node_traverse),
+       slot(
+           Py_tp_clear, +[](PyObject*) { return 0; }),
+       slot(Py_tp_repr, apply_str), slot(Py_tp_hash, node_hash), slot(Py_tp_getset, apply_getset),
+       slot(Py_tp_members, apply_members), slot(Py_tp_methods, apply_methods)},
+      nullptr, "One application of an op.");
 }
 
 }  // namespace

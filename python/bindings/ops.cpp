@@ -144,8 +144,19 @@ void bind_random(nb::module_& m) {
                                          dtype_or_none(dtype)));
           },
           arg("size"), arg("p") = 0.5, arg("dtype") = nb::none(), "1 with probability p, else 0.")
-      .def("seed", &RandomStream::seed, arg("seed"),
+      .def("__reduce__",
+           [](const RandomStream& s) {
+             return nb::make_tuple(nb::module_::import_("snug._pickle").attr("random_stream"),
+                                   nb::make_tuple(s.seed(), wrap_all(s.states())));
+           })
+      .def("seed", nb::overload_cast<std::uint64_t>(&RandomStream::seed), arg("seed"),
            "Sets all states as if the draws so far had been made with this seed.");
+  m.def("_random_stream", [](std::uint64_t seed, handle states) {
+    std::vector<Expr> all = unwrap_all(states, "RandomStream");
+    for (const Expr& e : all)
+      if (!as_shared(e)) fail(Fault::Type, "RandomStream: a state is no shared variable");
+    return RandomStream(seed, std::move(all));
+  });
   m.def(
       "dropout",
       [](handle x, double p, RandomStream& stream) {

@@ -94,7 +94,7 @@ void bind_shared(nb::module_& m) {
          arg("return_internal_type") = false,
          "The value as a NumPy array: a copy, or with borrow=True the storage itself (updates then "
          "go to new storage).");
-  method(tensor_shared_variable_type, "set_value", set_value, arg("new_value"),
+  method(tensor_shared_variable_type, "set_value", set_value, arg("new_value").none(),
          arg("borrow") = false, "Replaces the value; the shape may change, the type may not.");
   method(tensor_shared_variable_type, "__dlpack__", dlpack);
   method(tensor_shared_variable_type, "__dlpack_device__",
@@ -135,6 +135,17 @@ void bind_shared(nb::module_& m) {
       },
       nb::none(), "The value, read-only.");
 
+  method(
+      tensor_shared_variable_type, "_alias",
+      [](nb::handle self) {
+        Ref<SharedVariable> alias(new SharedVariable(Ref<SharedVariable>(shared_of(self))));
+        alias->origin = current_origin();
+        nb::object out = wrap(Expr(Ref<Variable>(alias)));
+        node_object(out)->strict = node_object(self)->strict;
+        node_object(out)->downcast = node_object(self)->downcast;
+        return out;
+      },
+      "Another variable of the same value: what is written to one is read from both.");
   m.def("make_shared", make_shared, arg("value"), arg("name"), arg("strict"),
         arg("allow_downcast").none(), arg("broadcastable").none());
 }

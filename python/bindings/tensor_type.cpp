@@ -89,6 +89,13 @@ Recipe make_recipe(nb::handle shape, nb::handle dtype, const std::string& kind, 
                     : fmt::format("did you mean '{}'?", near));
 }
 
+Expr new_variable(const TensorType& type, nb::handle name) {
+  if (!name.is_none() && !PyUnicode_Check(name.ptr()))
+    fail(Fault::Type, fmt::format("a variable's name is a string, not {} ({})",
+                                  nb::repr(name).c_str(), Py_TYPE(name.ptr())->tp_name));
+  return input(type, name.is_none() ? std::string() : nb::cast<std::string>(name));
+}
+
 std::string op_text(const OpView& o) {
   return o.attrs.empty() ? std::string(o.def->name)
                          : fmt::format("{}{{{}}}", o.def->name, o.attrs.describe());
@@ -113,21 +120,18 @@ void bind_types(nb::module_& m) {
           nb::arg("sparse_grad") = false, nb::arg("shape") = nb::none())
       .def_prop_ro("dtype", [](const TensorType& t) { return std::string(name_of(t.dtype)); })
       .def_prop_ro("ndim", &TensorType::ndim)
+      .def_prop_ro("name", [](const TensorType&) { return nb::none(); })
       .def_prop_ro("broadcastable",
                    [](const TensorType& t) { return nb::steal(broadcastable_tuple(t)); })
       .def_prop_ro("shape", [](const TensorType& t) { return tuple_of(t.shape); })
       .def_prop_ro("numpy_dtype", [](const TensorType& t) { return numpy_dtype(t.dtype); })
       .def(
           "__call__",
-          [](const TensorType& t, std::optional<std::string> name) {
-            return tensor_of(input(t, name.value_or("")));
-          },
+          [](const TensorType& t, nb::handle name) { return tensor_of(new_variable(t, name)); },
           nb::arg("name") = nb::none(), "A new variable of this type.")
       .def(
           "make_variable",
-          [](const TensorType& t, std::optional<std::string> name) {
-            return tensor_of(input(t, name.value_or("")));
-          },
+          [](const TensorType& t, nb::handle name) { return tensor_of(new_variable(t, name)); },
           nb::arg("name") = nb::none())
       .def(
           "filter",
@@ -165,6 +169,14 @@ void bind_types(nb::module_& m) {
       .def("__hash__",
            [](const TensorType& t) {
              return (static_cast<int>(t.dtype) * 256 + t.broadcast) * 16 + t.ndim();
+           })
+      .def("__reduce__",
+           [](nb::handle self) {
+             const TensorType& t = nb::cast<const TensorType&>(self);
+             return nb::make_tuple(
+                 self.type(),
+                 nb::make_tuple(std::string(name_of(t.dtype)), nb::steal(broadcastable_tuple(t)),
+                                nb::none(), false, tuple_of(t.shape)));
            })
       .def("__str__", describe_type)
       .def("__repr__", describe_type);
@@ -206,6 +218,14 @@ void bind_types(nb::module_& m) {
           },
           nb::arg("shape"), nb::arg("dtype") = "floatX", nb::arg("kind") = "zeros",
           nb::arg("a") = 0.0, nb::arg("b") = 1.0, nb::arg("seed") = 0)
+      .def("__reduce__",
+           [](nb::handle self) {
+             const Recipe& r = nb::cast<const Recipe&>(self);
+             static const char* const kinds[] = {"zeros", "constant", "uniform", "normal"};
+             return nb::make_tuple(
+                 self.type(), nb::make_tuple(tuple_of(r.shape), std::string(name_of(r.dtype)),
+                                             kinds[static_cast<int>(r.kind)], r.a, r.b, r.seed));
+           })
       .def_prop_ro("dtype", [](const Recipe& r) { return std::string(name_of(r.dtype)); })
       .def_prop_ro("shape", [](const Recipe& r) { return tuple_of(r.shape); });
 }

@@ -10,6 +10,18 @@ from snug import _core
 from snug._errors import error
 from snug._settings import Entry, entries_of_files, entries_of_flags
 
+MODES = (
+    "fast",
+    "check",
+    "reference",
+    "FAST_RUN",
+    "FAST_COMPILE",
+    "Mode",
+    "DebugMode",
+    "DEBUG_MODE",
+    "NanGuardMode",
+)
+
 
 class Bad(ValueError):
     """A value that a setting does not take: what is wrong, and the hint."""
@@ -27,7 +39,13 @@ def one_of(*allowed: str) -> Callable[[Any], str]:
 def _budget(value: Any) -> str | int | None:
     if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
         raise Bad(f"expected None, bytes or text like '4GiB', got {value!r}")
-    return None if value == "None" else value
+    if value is None or value == "None":
+        return None
+    try:
+        _core.parse_bytes(str(value))
+    except ValueError:
+        raise Bad(f"{value!r} is no amount of memory", "for example '512MiB' or '4GB'") from None
+    return value
 
 
 def _count(value: Any) -> int:
@@ -41,6 +59,12 @@ def _device(value: Any) -> str:
     if value != "cpu":
         raise Bad(f"{value!r} is not allowed: functions run on the cpu")
     return value
+
+
+def _watch_building(_: Any) -> None:
+    from snug import _building  # needs this module
+
+    _building.watch()
 
 
 class Setting(NamedTuple):
@@ -62,14 +86,38 @@ _SETTINGS = {
     ),
     "mode": Setting(
         "fast",
-        one_of("fast", "check", "reference"),
-        "'fast', 'check' (compared with the reference) or 'reference'",
+        one_of(*MODES),
+        "'fast', 'check' (compared with the reference), 'reference', or a mode of Theano",
     ),
     "threads": Setting(0, _count, "threads of a call; 0 means all cores"),
     "on_unused_input": Setting(
         "raise", one_of("raise", "warn", "ignore"), "'raise', 'warn' or 'ignore'"
     ),
     "device": Setting("cpu", _device, "where functions run: 'cpu'"),
+    "cast_policy": Setting(
+        "custom",
+        one_of("custom", "numpy+floatX"),
+        "'custom', or 'numpy+floatX': no float64 comes of other types",
+        _core.set_cast_policy,
+    ),
+    "int_division": Setting(
+        "floatX",
+        one_of("floatX", "int", "raise"),
+        "what a / b makes of integers: 'floatX', 'int' or 'raise'",
+        _core.set_int_division,
+    ),
+    "compute_test_value": Setting(
+        "off",
+        one_of("off", "ignore", "warn", "raise", "pdb"),
+        "x.tag.test_value is computed while building; without one: 'ignore', 'warn' or 'raise'",
+        _watch_building,
+    ),
+    "warn_float64": Setting(
+        "ignore",
+        one_of("ignore", "warn", "raise", "pdb"),
+        "'ignore', 'warn' or 'raise' when an expression is float64",
+        _watch_building,
+    ),
 }
 
 
@@ -106,6 +154,10 @@ class Config:
     threads: int
     on_unused_input: str
     device: str
+    cast_policy: str
+    int_division: str
+    compute_test_value: str
+    warn_float64: str
 
     def __init__(self) -> None:
         self.__dict__["_chosen"] = set()  # the settings that somebody has set

@@ -9,18 +9,15 @@ from typing import Any
 from snug import _core
 from snug._config import config
 from snug._errors import UnusedInputError, error
-
-_MODES = {
-    "FAST_RUN": "fast",
-    "FAST_COMPILE": "fast",
-    "DebugMode": "check",
-    "DEBUG_MODE": "check",
-}
+from snug._mode import Mode, get_mode
 
 
 class In:
     """An input of a function with more to say than its variable: a default value, a name for
-    keyword arguments, and what may be converted on the way in."""
+    keyword arguments, what may be converted on the way in, and what the default value becomes
+    after a call (`update`). A `value` that is a shared variable, or implicit=True, makes an input
+    that calls do not give. Arguments are never written to, so `mutable` and `borrow` change
+    nothing."""
 
     def __init__(
         self,
@@ -38,24 +35,61 @@ class In:
     ):
         if not isinstance(variable, _core.Variable):
             raise error(TypeError, f"In: expected a variable, got {type(variable).__name__}")
-        if update is not None or implicit:
-            raise error(
-                NotImplementedError,
-                "In: update= and implicit=",
-                "use a shared variable and function(..., updates=)",
-            )
-        if isinstance(value, _core.Variable):
+        held = isinstance(value, _core.SharedVariable)
+        if isinstance(value, _core.Variable) and not held:
             raise error(TypeError, "In: value must be a number or an array, not a variable")
+        if mutable and borrow is False:
+            raise error(
+                ValueError,
+                f"In: {variable} has mutable=True and borrow=False, which contradict each other",
+            )
+        if implicit and value is None:
+            raise error(TypeError, f"In: the implicit input {variable} needs a value")
+        if update is not None:
+            if value is None:
+                raise error(
+                    TypeError,
+                    f"In: {variable} has an update but no value",
+                    "give value=, the state before the first call",
+                )
+            update = _typed("In: update", variable, update)
         self.variable = variable
         self.name = name if name is not None or not autoname else variable.name
         self.value = value
-        self.mutable = mutable
+        self.update = update
+        self.mutable = bool(update is not None if mutable is None else mutable)
         self.strict = strict
         self.allow_downcast = allow_downcast
-        self.borrow = borrow
+        self.implicit = held if implicit is None else bool(implicit)
+        self.borrow = self.mutable if borrow is None else borrow
+        self.shared = shared
 
     def __repr__(self) -> str:
-        return f"In({self.variable})" if self.value is None else f"In({self.variable}={self.value})"
+        text = f"{self.variable}" if self.value is None else f"{self.variable}={self.value}"
+        return f"In({text})" if self.update is None else f"In({text} -> {self.update})"
+
+
+def Param(
+    variable: _core.Variable,
+    default: Any = None,
+    name: str | None = None,
+    mutable: bool = False,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    implicit: bool | None = None,
+    borrow: bool | None = None,
+) -> In:
+    """Theano's old name of In."""
+    return In(
+        variable,
+        name,
+        default,
+        mutable=mutable,
+        strict=strict,
+        allow_downcast=allow_downcast,
+        implicit=implicit,
+        borrow=borrow,
+    )
 
 
 class Out:
@@ -104,6 +138,17 @@ def _pairs(what: str, items: Any) -> list[tuple[Any, Any]]:
     return pairs
 
 
+def _typed(what: str, variable: Any, value: Any) -> Any:
+    """`value` as an expression; a number or an array becomes a constant of the variable's type."""
+    if isinstance(value, _core.Variable) or not isinstance(variable, _core.Variable):
+        return value
+    if isinstance(value, (list, tuple)):
+        expression = _core.as_tensor(value, what)
+        if not isinstance(expression, _core.TensorConstant):
+            return expression
+    return _core.constant(variable.type.filter(value), "", None)
+
+
 def _default_updates(
     outputs: Iterable[_core.Variable],
     updates: list[tuple[Any, Any]],
@@ -134,15 +179,43 @@ def _count(name: str, value: Any, least: int) -> None:
         )
 
 
-def _input(item: Any, allow_downcast: bool | None) -> dict[str, Any]:
-    entry = item if isinstance(item, In) else None
-    if entry is None:
-        if not isinstance(item, _core.Variable):
-            raise error(
-                TypeError,
-                f"function: inputs must be variables, got {item!r} ({type(item).__name__})",
-            )
-        entry = In(item)
+def _entry(item: Any) -> In:
+    """An input as function() takes it. Besides variables and In there are Theano's tuples:
+    (variable, value), (name, variable), ((variable, update), value), ((name, variable), value)."""
+    if isinstance(item, In):
+        return item
+    if isinstance(item, _core.Variable):
+        return In(item)
+    if isinstance(item, (list, tuple)) and len(item) == 1:
+        return _entry(item[0])
+    if isinstance(item, (list, tuple)) and len(item) in (2, 3):
+        name, value, update = None, None, None
+        parts = list(item)
+        if isinstance(parts[0], str):
+            name, parts = parts[0], parts[1:]
+            if len(parts) == 2:
+                update = parts.pop()
+        elif len(parts) == 2:
+            value = parts.pop()
+            if isinstance(parts[0], (list, tuple)):
+                inner = _entry_parts(parts[0])
+                name, parts[0], update = inner
+        if len(parts) == 1 and isinstance(parts[0], _core.Variable):
+            return In(parts[0], name, value, update)
+    raise error(
+        TypeError,
+        f"function: inputs must be variables, got {item!r} ({type(item).__name__})",
+    )
+
+
+def _entry_parts(parts: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Name, variable and update of (variable, update), (name, variable) or all three."""
+    name = parts[0] if parts and isinstance(parts[0], str) else None
+    rest = list(parts[1:] if name is not None else parts)
+    return name, rest[0] if rest else None, rest[1] if len(rest) > 1 else None
+
+
+def _input(entry: In, allow_downcast: bool | None) -> dict[str, Any]:
     if isinstance(entry.variable, _core.SharedVariable):
         raise error(
             TypeError,
@@ -158,10 +231,20 @@ def _input(item: Any, allow_downcast: bool | None) -> dict[str, Any]:
     }
 
 
+def _state_of(entry: In) -> _core.SharedVariable:
+    """The shared variable behind an implicit input."""
+    if isinstance(entry.value, _core.SharedVariable):
+        return entry.value
+    value = entry.variable.type.filter(entry.value, entry.strict, entry.allow_downcast)
+    return _core.make_shared(
+        value, entry.name or "", entry.strict, entry.allow_downcast, entry.variable.broadcastable
+    )
+
+
 def function(
-    inputs: Sequence[_core.Variable | In],
+    inputs: Sequence[Any],
     outputs: Any = None,
-    mode: str | None = None,
+    mode: str | Mode | None = None,
     updates: Any = None,
     givens: Any = None,
     no_default_updates: bool | Sequence[_core.Variable] = False,
@@ -187,8 +270,8 @@ def function(
     updates     (shared variable, new value) pairs or a dict; all read the values before the call
     givens      (expression, replacement) pairs or a dict
     mode        "fast", "check" (every step compared with the reference; a loop is one step) or
-                "reference"
-    shapes      hints: {x: (64, 784)}; None for an unknown size
+                "reference"; Theano's names and Mode objects
+    shapes      hints: {x: (64, 784)} or {"x": (64, 784)}; None for an unknown size
     memory      the budget: bytes or text like "4GiB"
     micro_batches, threads, contexts, strict_math, disabled_passes
                 slices of the batch; threads of a call; calls at the same time; functions of at
@@ -201,9 +284,10 @@ def function(
             f"function: inputs must be a list, got {type(inputs).__name__}",
             "write function([x], ...), also if there is only one",
         )
-    if profile:
-        raise error(NotImplementedError, "function: profile=", "see f.explain()")
-    entries = [_input(item, allow_input_downcast) for item in inputs]
+    items = [_entry(item) for item in inputs]
+    implicit = [(entry, _state_of(entry)) for entry in items if entry.implicit]
+    items = [entry for entry in items if not entry.implicit]
+    entries = [_input(entry, allow_input_downcast) for entry in items]
 
     result: Any
     if outputs is None:
@@ -217,8 +301,30 @@ def function(
     else:
         results, result = [_output(outputs)], None
 
-    update_pairs = _pairs("updates", updates)
-    given_pairs = _pairs("givens", givens)
+    update_pairs = [(v, _typed("updates", v, e)) for v, e in _pairs("updates", updates)]
+    given_pairs = [(v, _typed("givens", v, e)) for v, e in _pairs("givens", givens)]
+    for entry, state in implicit:
+        given_pairs.append((entry.variable, state))
+        if entry.update is not None:
+            update_pairs.append((state, entry.update))
+    # The last results renew the values of inputs with an update.
+    renewed = [i for i, entry in enumerate(items) if entry.update is not None]
+    for i in renewed:
+        entry = items[i]
+        if entry.update.dtype != entry.variable.dtype or entry.update.ndim != entry.variable.ndim:
+            raise error(
+                TypeError,
+                f"function: the update of {entry.variable} is {entry.update.type}, the input is "
+                f"{entry.variable.type}",
+                f"cast it: T.cast(value, '{entry.variable.dtype}')",
+            )
+        results.append(entry.update)
+    if not rebuild_strict and given_pairs:
+        count = len(results)
+        rebuilt = _core.substitute(results + [e for _, e in update_pairs], given_pairs)
+        results = rebuilt[:count]
+        update_pairs = [(v, e) for (v, _), e in zip(update_pairs, rebuilt[count:], strict=True)]
+        given_pairs = []
     if isinstance(no_default_updates, (list, tuple)):
         update_pairs = _default_updates(results, update_pairs, given_pairs, no_default_updates)
         no_default_updates = True
@@ -231,7 +337,7 @@ def function(
             "choose 'raise', 'warn' or 'ignore'",
         )
     budget = config.memory if memory is None else memory
-    chosen = config.mode if mode is None else mode
+    chosen = get_mode(mode)
     if name is not None and not isinstance(name, str):
         raise error(TypeError, f"function: name must be a string, got {name!r}")
     if isinstance(disabled_passes, str):
@@ -240,17 +346,12 @@ def function(
     _count("threads", chosen_threads, 0)
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
-    if not isinstance(chosen, str):
-        raise error(
-            TypeError,
-            f"function: mode must be a string, got {type(chosen).__name__}",
-            "modes are 'fast', 'check' and 'reference'",
-        )
     if budget is not None and not isinstance(budget, (str, int)):
         raise error(
             TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"
         )
-    hints = _pairs("shapes", shapes)
+    named = {entry["name"]: entry["variable"] for entry in entries if entry["name"]}
+    hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
     for x, _ in hints:
         if not any(entry["variable"] is x for entry in entries):
             raise error(ValueError, f"function: shapes has {x}, which is no input")
@@ -261,18 +362,27 @@ def function(
         "name": name or "",
         "memory": "" if budget is None else str(budget),
         "micro_batches": micro_batches,
-        "mode": _MODES.get(chosen, chosen),
+        "mode": chosen.kind,
+        "guarded": chosen.guarded,
+        "renewed": renewed,
         "no_default_updates": bool(no_default_updates),
         "strict_math": bool(strict_math),
         "ignore_unused": unused == "ignore",
         "threads": chosen_threads,
         "contexts": contexts,
-        "disabled_passes": list(disabled_passes),
+        "disabled_passes": [*disabled_passes, *chosen.disabled_passes],
     }
     try:
-        return _core.compile(entries, results, result, options)
+        made = _core.compile(entries, results, result, options)
     except UnusedInputError as unused_input:
         if unused != "warn":
             raise
         warnings.warn(str(unused_input), stacklevel=2)
-        return _core.compile(entries, results, result, {**options, "ignore_unused": True})
+        made = _core.compile(entries, results, result, {**options, "ignore_unused": True})
+    if implicit:
+        made._implicit = [(entry.variable, entry.name, state) for entry, state in implicit]
+    if chosen is not get_mode(None):
+        made._mode = chosen
+    if profile:
+        made._profiled = True
+    return made

@@ -29,7 +29,7 @@ _MODES = {
     "Mode": "fast",
     "FAST_RUN": "fast",
     "FAST_COMPILE": "fast",
-    "NanGuardMode": "fast",
+    "NanGuardMode": "NanGuardMode",
     "DebugMode": "check",
     "DEBUG_MODE": "check",
     "ProfileMode": "fast",

@@ -74,6 +74,7 @@ MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values
 }
 std::string Function::explain() const { return impl_->explain(); }
 std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
+Function::View Function::view() const { return impl_->view(); }
 std::size_t Function::input_count() const { return impl_->input_types.size(); }
 const TensorType& Function::input_type(std::size_t i) const { return impl_->input_types[i]; }
 const std::string& Function::input_name(std::size_t i) const { return impl_->input_names[i]; }

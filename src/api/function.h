@@ -17,6 +17,12 @@ enum class Mode : std::uint8_t {
   Fast,
   Check,  // each step is compared with the reference on the same inputs; freed memory is poisoned
   Reference,  // the interpreter alone
+  Guard,      // as Fast; a value that is not finite is an error that names its op
+};
+/// What Mode::Guard looks for in floats.
+struct Guarded {
+  bool nan = true, inf = true;
+  bool big = true;  // magnitudes above 1e10
 };
 enum class OnUnusedInput : std::uint8_t { Raise, Warn, Ignore };
 
@@ -28,6 +34,7 @@ struct FunctionOptions {
   std::string memory = {};         // budget: "", "512MiB", "4GB", "100000" (bytes)
   std::int64_t micro_batches = 0;  // > 1: run the batch in that many slices
   Mode mode = Mode::Fast;
+  Guarded guarded = {};
   bool no_default_updates = false;
   bool strict_math = false;
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
@@ -106,6 +113,13 @@ class Function {
   /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",
   /// "kernels_from_cache".
   std::int64_t counter(std::string_view name) const;
+
+  /// The graph that runs, after all rewrites, as expressions to look at; nothing computes them.
+  struct View {
+    std::vector<Expr> inputs, outputs;           // arguments, results
+    std::vector<std::pair<Expr, Expr>> updates;  // (shared variable, its new value)
+  };
+  View view() const;
 
   std::size_t input_count() const;
   const TensorType& input_type(std::size_t i) const;

@@ -7,6 +7,7 @@
 
 #include "api/check_mode.h"
 #include "api/function_impl.h"
+#include "api/guard_mode.h"
 #include "backend/native/copy.h"
 #include "backend/reference/interpret_graph.h"
 #include "exec/executor.h"
@@ -279,9 +280,17 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   state.interruptible = true;
   bind_arena(*c.executable, state);
   StepChecker checker(*c.executable);
+  StepGuard guard(*c.executable, options_.guarded);
   if (options_.mode == Mode::Check) {
     checker.start(state);
     state.observer = &checker;
+  } else if (options_.mode == Mode::Guard) {
+    for (std::size_t i = 0; i < c.arguments.size() && i < input_names.size(); ++i)
+      guard.check_input(as_array(c.arguments[i]), "argument", i, input_names[i]);
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+      guard.check_input(shared_[i].variable->value_locked(), "shared variable", i,
+                        shared_[i].variable->name);
+    state.observer = &guard;
   }
   auto work = [&] {
     copy_arguments(c);
@@ -302,6 +311,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     omp_set_num_threads(before);
   }
   finish(c);
+  guard.throw_late();
 }
 
 void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> outputs) {

@@ -53,6 +53,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
   std::string explain();
   std::int64_t counter(std::string_view name) const;
+  Function::View view();
 
   std::vector<TensorType> input_types, output_types;
   std::vector<std::string> input_names;

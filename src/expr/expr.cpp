@@ -13,6 +13,8 @@ namespace snug {
 namespace {
 
 std::atomic<DType> float_x{DType::F32};
+std::atomic<CastPolicy> casts{CastPolicy::Custom};
+std::atomic<IntDivision> divisions{IntDivision::DefaultFloat};
 
 /// Releases chains of any length without recursion: while one Apply dies on this thread, those it
 /// was the last to hold wait in a queue.
@@ -63,6 +65,7 @@ Array scalar_array(DType dtype, T value) {
 }
 
 Array autocast(std::int64_t v) {
+  if (casts == CastPolicy::NumpyFloatX) return scalar_array(DType::I64, v);
   DType t = v >= -128 && v <= 127              ? DType::I8
             : v >= -32768 && v <= 32767        ? DType::I16
             : v >= INT32_MIN && v <= INT32_MAX ? DType::I32
@@ -72,12 +75,13 @@ Array autocast(std::int64_t v) {
 
 Array autocast(double v) {
   DType x = default_float();
-  if (x != DType::F64) return scalar_array(x, v);
+  if (x != DType::F64 || casts == CastPolicy::NumpyFloatX) return scalar_array(x, v);
   bool exact = std::isnan(v) || static_cast<double>(static_cast<float>(v)) == v;
   return scalar_array(exact ? DType::F32 : DType::F64, v);
 }
 
 std::atomic<std::uint64_t> next_shared_id{1};
+std::atomic<void (*)(const std::vector<Expr>&)> apply_hook{nullptr};
 
 }  // namespace
 
@@ -87,6 +91,11 @@ void set_default_float(DType dtype) {
     fail(Fault::Value, fmt::format("floatX: {} is no float type", name_of(dtype)));
   float_x = dtype;
 }
+
+CastPolicy cast_policy() { return casts; }
+void set_cast_policy(CastPolicy policy) { casts = policy; }
+IntDivision int_division() { return divisions; }
+void set_int_division(IntDivision division) { divisions = division; }
 
 std::string describe(const TensorType& type) {
   return fmt::format("{} {}", name_of(type.dtype), describe_shape(type.shape));
@@ -158,42 +167,36 @@ Array Recipe::make() const {
   return out;
 }
 
-namespace {
-
-TensorType shared_type(DType dtype, std::size_t ndim, std::uint8_t broadcast) {
-  TensorType type{dtype, Dims(ndim, -1), broadcast};
-  for (std::size_t i = 0; i < ndim; ++i)
-    if (type.broadcastable(i)) type.shape[i] = 1;
-  return type;
-}
-
-}  // namespace
-
-SharedVariable::Content::Content(Array array) : id(next_shared_id++), value(std::move(array)) {}
-SharedVariable::Content::Content(Recipe how)
-    : id(next_shared_id++), recipe(std::make_unique<Recipe>(std::move(how))) {}
-
-SharedVariable::SharedVariable(TensorType type, std::string name, std::shared_ptr<Content> content)
-    : Variable(std::move(type), std::move(name)),
-      content_(std::move(content)),
-      id(content_->id),
-      mutex(content_->mutex) {}
+struct SharedVariable::Cell {
+  const std::uint64_t id = next_shared_id++;
+  std::shared_mutex mutex;
+  Array value;
+  std::unique_ptr<Recipe> recipe;
+};
 
 SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
-    : SharedVariable(shared_type(value.dtype, value.shape.size(), broadcast), std::move(name),
-                     std::make_shared<Content>(value.contiguous_copy())) {
-  check_fits(content_->value);
+    : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
+      cell_(std::make_shared<Cell>()),
+      id(cell_->id),
+      mutex(cell_->mutex) {
+  cell_->value = value.contiguous_copy();
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.broadcastable(i)) type.shape[i] = 1;
+  check_fits(cell_->value);
 }
 
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
-    : SharedVariable(shared_type(recipe.dtype, recipe.shape.size(), broadcast), std::move(name),
-                     std::make_shared<Content>(std::move(recipe))) {}
-
-Ref<SharedVariable> SharedVariable::twin() {
-  Ref<SharedVariable> out(new SharedVariable(type, name, content_));
-  out->origin = current_origin();
-  return out;
+    : Variable({recipe.dtype, Dims(recipe.shape.size(), -1), broadcast}, std::move(name)),
+      cell_(std::make_shared<Cell>()),
+      id(cell_->id),
+      mutex(cell_->mutex) {
+  cell_->recipe = std::make_unique<Recipe>(recipe);
+  for (std::size_t i = 0; i < type.shape.size(); ++i)
+    if (type.broadcastable(i)) type.shape[i] = 1;
 }
+
+SharedVariable::SharedVariable(Ref<SharedVariable> of)
+    : Variable(of->type, of->name), cell_(of->cell_), id(of->id), alias_of(of), mutex(of->mutex) {}
 
 Expr SharedVariable::find_default_update() {
   if (default_update || !default_update_rule) return default_update;
@@ -213,18 +216,25 @@ void SharedVariable::check_fits(const Array& value) const {
                        name.empty() ? "(no name)" : name, i, value.shape[i]));
 }
 
+const Recipe* SharedVariable::recipe() const { return cell_->recipe.get(); }
+
+const Array* SharedVariable::value_if_materialised() const {
+  return cell_->recipe ? nullptr : &cell_->value;
+}
+
 Array& SharedVariable::value_locked() {
-  if (content_->recipe) {
-    content_->value = content_->recipe->make();
-    content_->recipe.reset();
+  if (cell_->recipe) {
+    cell_->value = cell_->recipe->make();
+    cell_->recipe.reset();
   }
-  return content_->value;
+  return cell_->value;
 }
 
 Array SharedVariable::get_value(bool borrow) {
   {
     std::shared_lock reader(mutex);
-    if (const Array* v = value_if_materialised()) return borrow ? *v : v->contiguous_copy();
+    if (const Array* value = value_if_materialised())
+      return borrow ? *value : value->contiguous_copy();
   }
   std::unique_lock writer(mutex);
   Array& v = value_locked();
@@ -235,14 +245,16 @@ void SharedVariable::set_value(const Array& value) {
   check_fits(value);
   Array copy = value.contiguous_copy();
   std::unique_lock lock(mutex);
-  content_->recipe.reset();
-  content_->value = std::move(copy);
+  cell_->recipe.reset();
+  cell_->value = std::move(copy);
 }
 
 Dims SharedVariable::shape() const {
   std::shared_lock lock(mutex);
-  return content_->recipe ? content_->recipe->shape : content_->value.shape;
+  return cell_->recipe ? cell_->recipe->shape : cell_->value.shape;
 }
+
+void set_apply_hook(void (*hook)(const std::vector<Expr>& outputs)) { apply_hook = hook; }
 
 std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs attrs) {
   SizeTable sizes;
@@ -294,6 +306,7 @@ std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs att
       }
     outputs.push_back(std::move(out));
   }
+  if (auto* hook = apply_hook.load(std::memory_order_relaxed)) hook(outputs);
   return outputs;
 }
 

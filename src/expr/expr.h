@@ -22,6 +22,16 @@ class SharedVariable;
 DType default_float();
 void set_default_float(DType dtype);
 
+/// Theano's cast_policy. NumpyFloatX: Python numbers are int64 and the default float, and a float64
+/// that no operand is becomes the default float.
+enum class CastPolicy : std::uint8_t { Custom, NumpyFloatX };
+CastPolicy cast_policy();
+void set_cast_policy(CastPolicy policy);
+/// Theano's int_division: what a / b makes of integers.
+enum class IntDivision : std::uint8_t { DefaultFloat, Floor, Raise };
+IntDivision int_division();
+void set_int_division(IntDivision division);
+
 /// A handle on an expression: a node of a lasting graph that the user holds. Copying it shares the
 /// node; two handles are equal if they hold the same node.
 class Expr {
@@ -104,29 +114,23 @@ struct Recipe {
 /// A value that lives between calls. Reading and writing take its lock; compiled functions take
 /// the locks of all shared variables they reach, in order of id.
 class SharedVariable : public Variable {
-  /// What a variable and its twins have in common.
-  struct Content {
-    explicit Content(Array value);
-    explicit Content(Recipe recipe);
-    const std::uint64_t id;
-    std::shared_mutex mutex;
-    Array value;
-    std::unique_ptr<Recipe> recipe;  // null once there is a value
-  };
-  std::shared_ptr<Content> content_;
+  struct Cell;
+  std::shared_ptr<Cell> cell_;  // before what refers to it
 
  public:
   SharedVariable(Array value, std::string name, std::uint8_t broadcast = 0);
   SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast = 0);
-  /// Another variable of the same value, with a name and a default update of its own.
-  Ref<SharedVariable> twin();
+  /// Another variable of the same value: what is written to one is read from both.
+  explicit SharedVariable(Ref<SharedVariable> of);
 
   Array get_value(bool borrow = false);  // borrow: shares storage; updates then go to new storage
   void set_value(const Array& value);    // converts nothing; the shape may change
   Dims shape() const;                    // without materialising
-  bool materialised() const { return !content_->recipe; }
+  bool materialised() const { return recipe() == nullptr; }
+  const Recipe* recipe() const;  // null once the value was needed
 
-  const std::uint64_t id;  // the same for twins
+  const std::uint64_t id;  // of the value
+  const Ref<SharedVariable> alias_of = {};
   /// What a call makes of the variable unless its updates say otherwise: an expression, or a rule
   /// that makes one (a rule does not hold the variable it is of, so nothing lives in a circle).
   Expr default_update;
@@ -136,13 +140,8 @@ class SharedVariable : public Variable {
   // For the executor, which holds `mutex`.
   std::shared_mutex& mutex;
   Array& value_locked();  // materialises
-  const Array* value_if_materialised() const {
-    return content_->recipe ? nullptr : &content_->value;
-  }
+  const Array* value_if_materialised() const;
   void check_fits(const Array& value) const;
-
- private:
-  SharedVariable(TensorType type, std::string name, std::shared_ptr<Content> content);
 };
 
 /// An inner function over expressions: `results` in terms of `params`. Everything else it reaches
@@ -153,6 +152,9 @@ struct Lambda {
 
 /// Applies an op: infers types, stamps the origin. Errors name the op and the user's line.
 std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs attrs = {});
+/// Called with the outputs of every op applied from now on; null: nobody is. For a binding that
+/// computes test values while an expression is built.
+void set_apply_hook(void (*hook)(const std::vector<Expr>& outputs));
 Expr apply(const OpDef& op, std::vector<Expr> inputs, Attrs attrs = {});  // the only output
 
 Expr input(TensorType type, std::string name = {});

@@ -139,15 +139,19 @@ void run_infer(Infer& f) {
     f.error(Fault::Type, fmt::format("takes {} arguments, got {}", f.op.arity, f.count()));
   f.op.infer(f);
   SNUG_CHECK(!f.results.empty() || f.op.outputs == 0, "{}: the rule gave no result", f.op.name);
-  for (Infer::Result& r : f.results)
+  for (Infer::Result& r : f.results) {
+    SNUG_CHECK(r.type.broadcast >> r.type.dims.size() == 0,
+               "{}: more broadcastable axes than dimensions", f.op.name);
     for (std::size_t axis = 0; axis < r.type.dims.size(); ++axis)
       SNUG_CHECK(!r.type.broadcastable(axis) || f.sizes.is(r.type.dims[axis], 1),
                  "{}: a broadcastable axis of size other than 1", f.op.name);
+  }
   if (has(f.op, kElementwise) && f.op.scalar && f.results[0].elements.empty())
     f.results[0].elements = elementwise_elements(f, f.results[0].type);
 }
 
 SizeId Infer::size_element(std::size_t i, std::size_t element) {
+  if (i >= count()) error(Fault::Type, fmt::format("argument {} is missing", i + 1));
   if (element < input_elements[i].size()) return input_elements[i][element];
   if (is_float(in(i).dtype))
     error(Fault::Type,

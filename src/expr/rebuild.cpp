@@ -55,7 +55,11 @@ std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr
 
 Expr copy_leaf(const Expr& leaf) {
   OriginOverride origin(leaf->origin);
-  if (SharedVariable* s = as_shared(leaf)) return Expr(Ref<Variable>(s->twin()));
+  if (SharedVariable* s = as_shared(leaf)) {
+    Ref<SharedVariable> twin(new SharedVariable(Ref<SharedVariable>(s)));
+    twin->origin = current_origin();
+    return Expr(Ref<Variable>(twin));
+  }
   if (auto* c = dynamic_cast<Constant*>(leaf.get())) return constant(*c->value, c->name);
   return input(leaf.type(), leaf->name);
 }

@@ -16,7 +16,7 @@ std::vector<Expr> rebuild(const std::vector<Expr>& roots, const std::vector<Expr
                           const std::function<Expr(const Expr&)>& better = {});
 
 /// As `substitute`, but nothing is shared except inputs, constants and shared variables; not even
-/// those if `copy_leaves`. The copy of a shared variable has the same value (SharedVariable::twin).
+/// those if `copy_leaves`. The copy of a shared variable is another variable of the same value.
 std::vector<Expr> copy_graph(const std::vector<Expr>& roots,
                              const std::vector<std::pair<Expr, Expr>>& replacements,
                              bool copy_leaves);

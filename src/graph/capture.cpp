@@ -124,7 +124,7 @@ std::vector<SizeId> element_symbols(SizeTable& sizes, const TensorType& t, std::
 Captured capture(const CaptureArgs& args) {
   // Which shared variables are updated, with default updates added as they are reached.
   std::vector<std::pair<SharedVariable*, Expr>> updates;
-  std::unordered_set<std::uint64_t> updated;  // ids
+  std::unordered_set<std::uint64_t> updated;  // by id: several variables may be of one value
   for (const auto& [target, value] : args.updates) {
     SharedVariable* shared = target ? as_shared(target) : nullptr;
     if (!shared)

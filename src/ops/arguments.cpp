@@ -68,9 +68,25 @@ Expr unary(const OpDef& op, const Arg& x) {
   Scope scope(x);
   return elementwise(op, {x.expr});
 }
+
+namespace {
+/// cast_policy NumpyFloatX: the operands such that no float64 comes of types that are none.
+void keep_narrow(Expr& a, Expr& b) {
+  if (cast_policy() != CastPolicy::NumpyFloatX || default_float() == DType::F64) return;
+  if (is_float(a.dtype()) == is_float(b.dtype())) return;
+  if (upcast(a.dtype(), b.dtype()) != DType::F64) return;
+  if (is_float(a.dtype()) && a.dtype() != DType::F64) b = cast(b, default_float());
+  if (is_float(b.dtype()) && b.dtype() != DType::F64) a = cast(a, default_float());
+}
+}  // namespace
+
 Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
   Scope scope(a);
-  return elementwise(op, {a.expr, b.expr});
+  Expr x = a.expr, y = b.expr;
+  require_expr(op.name.data(), x);
+  require_expr(op.name.data(), y);
+  keep_narrow(x, y);
+  return elementwise(op, {x, y});
 }
 
 }  // namespace snug

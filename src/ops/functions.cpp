@@ -167,6 +167,10 @@ Expr div(const Arg& a, const Arg& b) {
   require_expr("div", a.expr);
   require_expr("div", b.expr);
   if (is_float(a.expr.dtype()) || is_float(b.expr.dtype())) return binary(ops::div, a, b);
+  if (int_division() == IntDivision::Floor) return floor_div(a, b);
+  if (int_division() == IntDivision::Raise)
+    fail(Fault::Type, "div: both operands are integers, and config.int_division is 'raise'",
+         "write a // b for integers, or cast one operand to a float");
   return elementwise(ops::div, {cast(a, default_float()), cast(b, default_float())});
 }
 Expr floor_div(const Arg& a, const Arg& b) { return binary(ops::floor_div, a, b); }

@@ -278,7 +278,9 @@ Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 /// gives other numbers in every iteration.
 class RandomStream {
  public:
-  explicit RandomStream(std::uint64_t seed = 42) : seed_(seed) {}
+  /// `states`: of the draws made before, if the stream is one that was saved.
+  explicit RandomStream(std::uint64_t seed = 42, std::vector<Expr> states = {})
+      : seed_(seed), states_(std::move(states)) {}
   Expr uniform(const Sizes& sizes, double low = 0, double high = 1,
                std::optional<DType> dtype = {});
   Expr normal(const Sizes& sizes, double mean = 0, double deviation = 1,
@@ -287,6 +289,7 @@ class RandomStream {
   Expr bernoulli(const Sizes& sizes, const Arg& p, std::optional<DType> dtype = {});
   /// Sets all states as if the draws so far had been made with this seed.
   void seed(std::uint64_t seed);
+  std::uint64_t seed() const { return seed_; }
   /// The shared variables of the draws so far.
   const std::vector<Expr>& states() const { return states_; }
 

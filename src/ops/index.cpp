@@ -7,8 +7,8 @@ namespace {
 /// Checks index arrays from input `first` on: int64, of one shape, at most as many as x has axes.
 /// Gives the type of x[i0, i1, ...].
 Type picked_type(Infer& f, std::size_t first) {
-  const Type& x = f.in(0);
   if (f.count() <= first) f.error(Fault::Type, "needs at least one index array");
+  const Type& x = f.in(0);
   const std::size_t count = f.count() - first;
   if (count > x.dims.size())
     f.error(Fault::Index,

@@ -22,10 +22,26 @@ struct Parts {
   std::size_t captures() const { return 1 + n_seq + n_state; }
 };
 
+/// The body takes the index, an element per sequence, the states and the captures.
+void check_params(const Infer& f, const Parts& parts) {
+  const std::vector<Expr>& params = f.attrs.lambda("body")->params;
+  SNUG_CHECK(params.size() == f.count(), "loop: {} parameters for {} operands", params.size(),
+             f.count());
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const bool sequence = i > 0 && i < parts.state(0);
+    const int ndim = f.in(i).ndim() - (sequence && !parts.blocks ? 1 : 0);
+    SNUG_CHECK(params[i].ndim() == ndim && (i == 0 || params[i].dtype() == f.in(i).dtype),
+               "loop: parameter {} does not fit its operand", i);
+  }
+}
+
 void loop_rule(Infer& f) {
   const Parts parts(f.attrs);
   SizeTable& t = f.sizes;
-  SNUG_CHECK(parts.captures() <= f.count(), "loop: {} operands", f.count());
+  SNUG_CHECK(
+      parts.n_seq <= f.count() && parts.n_state <= f.count() && parts.captures() <= f.count(),
+      "loop: {} operands", f.count());
+  SNUG_CHECK(f.count() > 0, "loop: no operands");
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);
@@ -40,6 +56,7 @@ void loop_rule(Infer& f) {
   }
   // In a graph the body's sizes are known in terms of the operands'; before, only constants are.
   std::vector<Type> results = f.inner_results;
+  if (results.empty() && f.attrs.has("body")) check_params(f, parts);
   if (results.empty())
     for (const Expr& r : f.attrs.lambda("body")->results) {
       Type type{r.dtype(), {}, r.type().broadcast};
@@ -47,8 +64,8 @@ void loop_rule(Infer& f) {
         type.dims.push_back(d >= 0 ? t.constant(d) : t.symbol({}));
       results.push_back(type);
     }
-  SNUG_CHECK(results.size() == parts.n_state + parts.n_out, "loop: the body has {} results",
-             results.size());
+  SNUG_CHECK(parts.n_out <= results.size() && results.size() == parts.n_state + parts.n_out,
+             "loop: the body has {} results", results.size());
   for (std::size_t k = 0; k < parts.n_state; ++k) {
     const Type& before = f.in(parts.state(k));
     const Type& after = results[k];

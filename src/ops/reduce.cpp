@@ -9,6 +9,10 @@ Type reduced_type(Infer& f) {
   const Type& x = f.in(0);
   Type out;
   out.dtype = f.attrs.dtype("dtype");
+  f.attrs.dtype("acc");  // is there
+  const std::int64_t reduce = f.attrs.integer("reduce");
+  SNUG_CHECK(reduce >= 0 && reduce <= static_cast<std::int64_t>(ReduceOp::ArgMin),
+             "{}: there is no reduction {}", f.op.name, reduce);
   std::size_t k = 0;
   for (std::size_t axis = 0; axis < x.dims.size(); ++axis) {
     if (k < axes.size() && axes[k] == static_cast<std::int64_t>(axis)) {

@@ -103,11 +103,20 @@ std::vector<Picked> pick(SizeTable& t, const Type& x, const Attrs::Ints& spec, F
 
 /// The type of x[spec] and its elements; `first` is the number of the first bound.
 Infer::Result picked_type(Infer& f, std::size_t first) {
+  if (f.count() < first) f.error(Fault::Type, fmt::format("takes at least {} arguments", first));
   const Type& x = f.in(0);
   const Attrs::Ints& spec = f.attrs.ints("spec");
   if (spec.size() % 4 != 0 || spec.size() / 4 > x.dims.size())
     f.error(Fault::Index, fmt::format("index: {} indices for a value of {} dimensions",
                                       spec.size() / 4, x.ndim()));
+  std::size_t wanted = first;
+  for (std::size_t k = 0; k < spec.size(); k += 4) {
+    if (spec[k] == 1 && spec[k + 1] == 0) f.error(Fault::Index, "index: a place is missing");
+    for (std::size_t j = 1; j < (spec[k] == 1 ? 2 : 4); ++j) wanted += spec[k + j] != 0;
+  }
+  if (wanted != f.count())
+    f.error(Fault::Type,
+            fmt::format("index: {} bounds, the spec has {}", f.count() - first, wanted - first));
   for (std::size_t i = first; i < f.count(); ++i) {
     f.require_ndim(i, 0);
     require_discrete(f, i);
@@ -118,8 +127,6 @@ Infer::Result picked_type(Infer& f, std::size_t first) {
     return bounds.back();
   };
   std::vector<Picked> picks = pick(f.sizes, x, spec, bound);
-  SNUG_CHECK(first + bounds.size() == f.count(), "{}: {} bounds, the spec has {}", f.op.name,
-             f.count() - first, bounds.size());
   Infer::Result out;
   out.type.dtype = x.dtype;
   std::size_t next = 0;

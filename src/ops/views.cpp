@@ -170,6 +170,7 @@ void reshape_rule(Infer& f) {
   f.require_ndim(1, 1);
   require_discrete(f, 1);
   const std::size_t ndim = static_cast<std::size_t>(f.attrs.integer("ndim"));
+  if (ndim > 8) f.error(Fault::Type, "the result would have more than 8 dimensions");
   f.require_equal(f.in(1).dims[0], t.constant(static_cast<std::int64_t>(ndim)),
                   "the shape vector has another length than ndim");
   Type out;

@@ -40,7 +40,7 @@ ONLY_COMPILED = {"ctrl_c", "ctrl_c_in_a_loop", "function_required_pass", "functi
 def test_error_text(name, mode):
     if mode != "fast" and name in ONLY_COMPILED:
         return
-    with snug.config.change_flags(mode=mode):
+    with snug.config.change_flags(mode=mode, compute_test_value="off", int_division="floatX"):
         check(name, update=UPDATE and mode == "fast")
 
 

@@ -1,10 +1,8 @@
 """Compiled functions: arguments, results, updates, givens, threads, memory, errors."""
 
-import copy
 import gc
 import inspect
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -133,8 +131,6 @@ def test_default_values():
         _ = f[T.scalar()]
     with pytest.raises(TypeError):
         snug.In(3)
-    with pytest.raises(NotImplementedError):
-        snug.In(x, value=1, update=x + 1)
 
 
 def test_inputs_must_be_a_list_of_variables():
@@ -507,8 +503,6 @@ def test_bad_options():
         snug.function([x], x, mode="referense")
     with pytest.raises(ValueError):
         snug.function([x], x, memory="lots")
-    with pytest.raises(NotImplementedError):
-        snug.function([x], x, profile=True)
     parameters = inspect.signature(snug.function).parameters
     assert list(parameters)[:12] == [
         "inputs",
@@ -551,9 +545,6 @@ def test_function_objects():
     del f
     gc.collect()
     assert ref() is None
-    for g in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="not serialised"):
-            g(snug.function([x], x))
 
 
 def test_eval():

@@ -29,6 +29,7 @@ from snug.gradient import (
 from snug.printing import min_informative_str, pprint
 from snug.tensor import (
     _methods,
+    _type_methods,
     extra_ops,
     nlinalg,
     nnet,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
+from snug._attach import attach
 from snug._core import TensorVariable
 from snug.tensor import _arrays
 from snug.tensor import _basic as T
@@ -178,13 +179,19 @@ class _Methods:
         return result
 
     def clone(self) -> TensorVariable:
-        """A new variable of the same type and name: a constant or a shared variable of the same
+        """A new variable of the same type, name and tag: a constant or a shared variable of the same
         value, otherwise an input."""
-        return _core.copy_leaf(self) if self.owner is None else self.type(self.name)
+        copy = _core.copy_leaf(self) if self.owner is None else self.type(self.name)
+        if "_tag" in self.__dict__ and copy is not self:
+            copy.tag.__dict__.update(self.tag.__dict__)
+        return copy
 
     def get_parents(self):
-        """The Apply that computes it, in a list; an empty list if there is none."""
+        """The Apply that computes it, in a list; empty for a leaf."""
         return [] if self.owner is None else [self.owner]
+
+    def __copy__(self):
+        return self.clone() if self.owner is None else T.tensor_copy(self)
 
     def eval(self, inputs_to_values=None):
         """The value, given {variable: value} for the inputs. The compiled function is kept."""
@@ -199,22 +206,8 @@ class _Methods:
         inputs = tuple(sorted(given, key=id))
         if inputs not in cache:
             cache[inputs] = function(inputs, self)
+            cache[inputs]._forget_source()  # it would hold this variable, which holds it
         return cache[inputs](*(given[x] for x in inputs))
 
 
-def _attach(name: str, member: Any) -> None:
-    """Makes a member of _Methods one of Variable."""
-    for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
-        if function is not None:
-            function.__module__, function.__qualname__ = _core.__name__, f"Variable.{name}"
-    if not isinstance(member, property) and not member.__doc__:
-        function = next(
-            (getattr(m, name) for m in (T, _special, _core) if hasattr(m, name)), None
-        )
-        member.__doc__ = getattr(function, "__doc__", None)
-    setattr(_core.Variable, name, member)
-
-
-for _name, _member in list(vars(_Methods).items()):
-    if not _name.startswith("_"):
-        _attach(_name, _member)
+attach(_core.Variable, _Methods, T, _special, _core)

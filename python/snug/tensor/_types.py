@@ -25,6 +25,8 @@ _PATTERNS = {
     "tensor3": (False,) * 3,
     "tensor4": (False,) * 4,
     "tensor5": (False,) * 5,
+    "tensor6": (False,) * 6,
+    "tensor7": (False,) * 7,
 }
 _PLURALS = {"matrix": "matrices", "col": "cols"}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug._readable import make_readable as _make_readable
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
 from snug.tensor.nnet import _op_classes, blocksparse, bn
 from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
@@ -128,3 +129,6 @@ def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
     """
     stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
     return _core.dropout(x, p, stream)
+
+
+_make_readable(globals())

@@ -1,0 +1,46 @@
+// Settings of the process that decide what expressions become, and test values.
+#include "base/bytes.h"
+#include "bindings.h"
+#include "ops/rules.h"
+
+namespace snug::python {
+namespace {
+
+PyObject* apply_hook = nullptr;  // called with the outputs of every op; guarded by the GIL
+bool in_hook = false;
+
+void on_apply(const std::vector<Expr>& outputs) {
+  if (!apply_hook || in_hook || !PyGILState_Check()) return;
+  if (!ops::open_loops().empty()) return;  // what a body computes with has no value of its own
+  in_hook = true;
+  struct Leave {
+    ~Leave() { in_hook = false; }
+  } leave;
+  nb::borrow(apply_hook)(wrap_all(outputs));
+}
+
+}  // namespace
+
+void bind_settings(nb::module_& m) {
+  m.def(
+      "_set_apply_hook",
+      [](nb::handle hook) {
+        PyObject* next = hook.is_none() ? nullptr : hook.inc_ref().ptr();
+        Py_XSETREF(apply_hook, next);
+        set_apply_hook(next ? on_apply : nullptr);
+      },
+      nb::arg("hook").none(), "Calls hook(outputs) after every op that is applied; None: no more.");
+  m.def(
+      "parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"),
+      "The number of bytes that a text like '4GiB' means.");
+  m.def("set_cast_policy", [](const std::string& name) {
+    set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);
+  });
+  m.def("set_int_division", [](const std::string& name) {
+    set_int_division(name == "int"     ? IntDivision::Floor
+                     : name == "raise" ? IntDivision::Raise
+                                       : IntDivision::DefaultFloat);
+  });
+}
+
+}  // namespace snug::python

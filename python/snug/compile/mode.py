@@ -1,0 +1,22 @@
+"""Modes."""
+
+from snug._mode import (
+    Mode,
+    get_default_mode,
+    get_mode,
+    predefined_modes,
+    register_mode,
+)
+
+FAST_RUN = predefined_modes["FAST_RUN"]
+FAST_COMPILE = predefined_modes["FAST_COMPILE"]
+
+__all__ = [
+    "FAST_COMPILE",
+    "FAST_RUN",
+    "Mode",
+    "get_default_mode",
+    "get_mode",
+    "predefined_modes",
+    "register_mode",
+]

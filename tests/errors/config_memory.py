@@ -1,0 +1,3 @@
+import snug
+
+snug.config.memory = "4 cows"

@@ -1,0 +1,3 @@
+import snug
+
+snug.Mode(linker="cvmm")

@@ -1,0 +1,3 @@
+import snug
+
+snug.shared(1.0, borow=True)

@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+a = T.vector("a")
+T.switch(a)

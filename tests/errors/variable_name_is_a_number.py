@@ -1,0 +1,3 @@
+import snug.tensor as T
+
+T.matrix(5)
