@@ -224,6 +224,8 @@ void bind_grad(nb::module_& m) {
 void bind_ops(nb::module_& m) {
   bind_elementwise(m);
   bind_reductions(m);
+  bind_complex(m);
+  bind_fft(m);
   bind_shapes(m);
   bind_linear(m);
   bind_random(m);

@@ -17,7 +17,7 @@ Expr int64_constant(std::int64_t value) { return constant(Array::scalar<std::int
 
 Expr typed_number(double value, DType dtype) {
   Array a = Array::empty(dtype, {});
-  if (is_float(dtype))
+  if (is_continuous(dtype))
     a.set_double(0, value);
   else
     a.set_int(0, static_cast<std::int64_t>(value));

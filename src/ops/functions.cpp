@@ -51,11 +51,12 @@ std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int nd
 // ---- reductions ----
 
 DType sum_dtype(DType t) {
-  if (is_float(t)) return t;
+  if (is_continuous(t)) return t;
   return is_unsigned_int(t) ? DType::U64 : DType::I64;
 }
 
 DType accumulator(DType t) {
+  t = real_of(t);
   if (t == DType::F16 || t == DType::BF16) return DType::F32;
   return t == DType::F32 ? DType::F64 : t;
 }
@@ -74,8 +75,12 @@ Expr reduce(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& given, bo
 
 Expr reduce_sum(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& axes, bool keepdims,
                 std::optional<DType> dtype, std::optional<DType> acc) {
+  require_expr(op.name.data(), x);
   DType out = dtype.value_or(sum_dtype(x.dtype()));
-  return reduce(op, kind, x, axes, keepdims, out, acc.value_or(accumulator(out)));
+  if (is_complex(x.dtype()) && !is_complex(out))
+    fail(Fault::Type, fmt::format("{}: of {} is no {}", op.name, name_of(x.dtype()), name_of(out)),
+         "take the real part, imaginary part or absolute value");
+  return reduce(op, kind, is_complex(out) ? cast(x, complex_of(x.dtype())) : x, axes, keepdims, out, acc.value_or(accumulator(out)));
 }
 
 /// The number of elements that a reduction takes together, as a 0-d int64.
@@ -118,7 +123,7 @@ Array zeros(const Dims& shape, DType dtype) { return Array::zeros(dtype, shape);
 Array ones(const Dims& shape, DType dtype) {
   Array a = Array::empty(dtype, shape);
   for (std::int64_t k = 0, n = a.size(); k < n; ++k)
-    is_float(dtype) ? a.set_double(k, 1) : a.set_int(k, 1);
+    a.set_int(k, 1);
   return a;
 }
 
@@ -165,6 +170,8 @@ Expr cast(const Arg& x, DType dtype) {
   Scope scope(x);
   require_expr("cast", x.expr);
   if (x.expr.dtype() == dtype) return x.expr;
+  if (is_complex(dtype) && !is_complex(x.expr.dtype()))
+    return complex(cast(x, real_of(dtype)), typed_number(0, real_of(dtype)));
   return apply(ops::cast, {x.expr}, {{"dtype", dtype}});
 }
 
@@ -181,7 +188,7 @@ Expr div(const Arg& a, const Arg& b) {
   Scope scope(a);
   require_expr("div", a.expr);
   require_expr("div", b.expr);
-  if (is_float(a.expr.dtype()) || is_float(b.expr.dtype())) return binary(ops::div, a, b);
+  if (is_continuous(a.expr.dtype()) || is_continuous(b.expr.dtype())) return binary(ops::div, a, b);
   return elementwise(ops::div, {cast(a, default_float()), cast(b, default_float())});
 }
 Expr floor_div(const Arg& a, const Arg& b) { return binary(ops::floor_div, a, b); }
@@ -230,15 +237,15 @@ Expr mean(const Arg& x, const Axes& axes, bool keepdims, std::optional<DType> dt
           std::optional<DType> acc) {
   Scope scope(x);
   require_expr("mean", x.expr);
-  DType out = dtype.value_or(is_float(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
-  if (!is_float(out))
+  DType out = dtype.value_or(is_continuous(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
+  if (!is_continuous(out))
     fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)),
          "cast the mean");
   // A sum of 16-bit floats overflows where their mean does not.
   DType work = size_of(out) == 2 ? DType::F32 : out;
   Expr total = reduce_sum(ops::sum, ReduceOp::Sum, x.expr, axes, keepdims, work, acc);
   Expr n = reduced_count(x.expr, normal_axes("mean", axes, x.expr.ndim()));
-  return cast(total / cast(n, work), out);
+  return cast(total / cast(n, real_of(work)), out);
 }
 
 Expr max(const Arg& x, const Axes& axes, bool keepdims) {
@@ -276,8 +283,9 @@ Expr argmin(const Arg& x, const Axes& axes, bool keepdims) {
 Expr var(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof) {
   Scope scope(x);
   Expr centred = x.expr - mean(x, axes, true);
-  if (ddof == 0) return mean(sqr(centred), axes, keepdims);
-  Expr total = sum(sqr(centred), axes, keepdims);
+  Expr square = is_complex(centred.dtype()) ? sqr(real(centred)) + sqr(imag(centred)) : sqr(centred);
+  if (ddof == 0) return mean(square, axes, keepdims);
+  Expr total = sum(square, axes, keepdims);
   Expr n = reduced_count(x.expr, normal_axes("var", axes, x.expr.ndim())) - Expr(ddof);
   return total / cast(n, total.dtype());
 }

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "ops/batch_rules.h"
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -216,6 +216,7 @@ const OpDef dot = {
                    r.x[1]->shape[1]);
         },
     .batch = batch_dot,
+    .on_complex = complex_product,
 };
 
 const OpDef batched_dot = {
@@ -243,6 +244,7 @@ const OpDef batched_dot = {
                      a[1], a[2], b[2]);
         },
     .batch = batch_batched_dot,
+    .on_complex = complex_product,
 };
 
 const OpDef cholesky = {

@@ -8,6 +8,7 @@ from snug._core import (
     Variable,
 )
 from snug.gradient import consider_constant, grad
-from snug.tensor import _methods, extra_ops, nnet, shared_randomstreams, sharedvar, slinalg
+from snug.tensor import _methods, extra_ops, fft, nnet, shared_randomstreams, sharedvar, slinalg
 from snug.tensor._basic import *
+from snug.tensor._complex import *
 from snug.tensor._types import *

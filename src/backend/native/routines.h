@@ -15,8 +15,12 @@ Prepared prepare_conv2d(const CallSite& site);
 Prepared prepare_conv2d_grad_input(const CallSite& site);
 Prepared prepare_conv2d_grad_weight(const CallSite& site);
 Prepared prepare_dot(const CallSite& site);  // and batched_dot
+Prepared prepare_fft(const CallSite& site);
 Prepared prepare_gather(const CallSite& site);
+Prepared prepare_irfft(const CallSite& site);
 Prepared prepare_nonzero(const CallSite& site);
+Prepared prepare_pair(const CallSite& site);
+Prepared prepare_rfft(const CallSite& site);
 Prepared prepare_scatter_add(const CallSite& site);
 Prepared prepare_scatter_set(const CallSite& site);
 Prepared prepare_slice_inc(const CallSite& site);

@@ -31,6 +31,20 @@ class ConcatenateCall : public Call {
   std::int64_t axis_;
 };
 
+class PairCall : public Call {
+ public:
+  using Call::Call;
+
+  void run(const RunArgs& args) const override {
+    ArgDesc part = out(args, 0);
+    part.shape.pop_back();
+    part.strides.pop_back();
+    for (std::size_t i = 0; i < 2; ++i)
+      copy(part, args.out[0] + i * static_cast<std::size_t>(size_of(part.dtype)), in(args, i),
+           args.in[i], threads_);
+  }
+};
+
 /// Python's slice over an axis of `size`: how many elements, from where.
 struct Range {
   std::int64_t start, count;
@@ -155,6 +169,7 @@ class SliceCall : public Call {
 Prepared prepare_concatenate(const CallSite& site) {
   return std::make_unique<ConcatenateCall>(site);
 }
+Prepared prepare_pair(const CallSite& site) { return std::make_unique<PairCall>(site); }
 Prepared prepare_slice_set(const CallSite& site) {
   return std::make_unique<SliceCall>(site, false);
 }
