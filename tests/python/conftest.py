@@ -5,6 +5,8 @@ import pytest
 
 import snug
 
+pytest.register_assert_rewrite("conformance")
+
 # A process started in the background ignores Ctrl-C; the tests that press it need it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
