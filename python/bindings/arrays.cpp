@@ -300,6 +300,10 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
              fmt::format("{}: {} expected an ndarray of dtype {}, got {}", what,
                          describe_type(type), name_of(type.dtype),
                          short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))));
+      if (dtype && is_complex(*dtype) && !is_complex(type.dtype))
+        fail(Fault::Type,
+             fmt::format("{}: {} cannot store complex numbers", what, describe_type(type)),
+             "take their real part, imaginary part or absolute value");
       if (downcast != Downcast::Always && (!dtype || upcast(type.dtype, *dtype) != type.dtype))
         fail(
             Fault::Type,

@@ -101,10 +101,7 @@ Parts parts_of(const Expr& x) {
     Expr zero = number(-0.0, x);
     return {x, snug::dimshuffle(zero, std::vector<std::int64_t>(x.type().shape.size(), -1))};
   }
-  if (made_of_parts(x)) {
-    const auto& parts = x->owner->inputs[0]->owner->inputs;
-    return {parts[0], parts[1]};
-  }
+  // Of what was made of parts, too: the parts depend on x, for gradients and replacements of x.
   Expr pairs = pairs_of(x);
   if (const Array* value = constant_value(pairs)) {
     Array part = *value;
@@ -121,7 +118,6 @@ Expr complex_of_parts(const Parts& parts) { return snug::complex(parts.re, parts
 
 Expr pairs_of(const Expr& x) {
   if (!is_complex(x.dtype())) return pairs_of(snug::cast(x, complex_of(x.dtype())));
-  if (is(x, view_as_complex)) return x->owner->inputs[0];
   if (const Array* value = constant_value(x)) return snug::constant(value->as_pairs());
   return apply(ops::view_as_real, {x});
 }
@@ -176,6 +172,8 @@ Exprs complex_cast(const ComplexArgs& c) {
 Exprs complex_switch(const ComplexArgs& c) {
   Expr condition = c.x[0];
   if (is_complex(condition.dtype())) condition = snug::ne(condition, 0);
+  if (!is_complex(c.x[1].dtype()) && !is_complex(c.x[2].dtype()))
+    return {snug::switch_(condition, c.x[1], c.x[2])};
   const Parts a = ops::parts_of(c.x[1]), b = ops::parts_of(c.x[2]);
   auto plus_zero = [](const Expr& x, const Expr& im) {
     return is_complex(x.dtype()) ? im : number(0, im);

@@ -8,8 +8,8 @@ namespace snug::ops {
 struct Parts {
   Expr re, im;
 };
-/// The parts that a complex value was made of, or views of them. Of a real one: itself and -0, which
-/// sums drop.
+/// The parts of a complex value; a graph drops what takes apart a pair that was made of parts. Of a
+/// real value: itself and -0, which sums drop.
 Parts parts_of(const Expr& x);
 Expr complex_of_parts(const Parts& parts);
 /// A value as pairs of reals on a last axis.
