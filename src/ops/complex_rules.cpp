@@ -61,6 +61,13 @@ Parts floats(Parts p) {
 }
 Parts parts_of(const ComplexArgs& c, std::size_t i = 0) { return floats(ops::parts_of(c.x[i])); }
 
+/// Operand i in the precision of the result.
+Expr upcast_operand(const ComplexArgs& c, std::size_t i) {
+  DType t = c.x[0].dtype();
+  for (const Expr& x : c.x) t = upcast(t, x.dtype());
+  return snug::cast(c.x[i], is_complex(c.x[i].dtype()) ? t : real_of(t));
+}
+
 Exprs scaled(const Exprs& z, double factor) {
   Parts p = ops::parts_of(z[0]);
   return made(p.re * number(factor, p.re), p.im * number(factor, p.im));
@@ -212,23 +219,25 @@ Exprs complex_div(const ComplexArgs& c) {
     const Parts z = ops::parts_of(c.x[0]);
     return made(z.re / c.x[1], z.im / c.x[1]);
   }
-  const Parts b = parts_of(c, 1);
+  const Expr above = upcast_operand(c, 0);
+  const Parts b = ops::parts_of(upcast_operand(c, 1));
   // The result does not depend on the scale, so nor does its gradient.
   Expr scale = snug::stop_gradient(snug::maximum(snug::abs(b.re), snug::abs(b.im)));
   const Parts s{b.re / scale, b.im / scale};
   Expr below = (snug::sqr(s.re) + snug::sqr(s.im)) * scale;
-  if (!is_complex(c.x[0].dtype()))
-    return made(c.x[0] * s.re / below, snug::neg(c.x[0] * s.im / below));
-  const Parts a = parts_of(c, 0);
+  if (!is_complex(above.dtype()))
+    return made(above * s.re / below, snug::neg(above * s.im / below));
+  const Parts a = ops::parts_of(above);
   return made((a.re * s.re + a.im * s.im) / below, (a.im * s.re - a.re * s.im) / below);
 }
 
 Exprs complex_pow(const ComplexArgs& c) {
-  if (auto n = whole_constant(c.x[1])) return {whole_power(c.x[0], *n)};
-  Expr base = snug::cast(c.x[0], complex_of(c.x[0].dtype()));
+  if (auto n = whole_constant(c.x[1])) return {whole_power(upcast_operand(c, 0), *n)};
+  Expr base = upcast_operand(c, 0);
+  base = snug::cast(base, complex_of(base.dtype()));
   // 0 to the power of w is 0, but for 0^0 = 1.
   Expr zero = snug::eq(base, 0), one = number(1, snug::real(base));
-  Expr power = snug::exp(c.x[1] * snug::log(snug::switch_(zero, one, base)));
+  Expr power = snug::exp(upcast_operand(c, 1) * snug::log(snug::switch_(zero, one, base)));
   Expr of_zero = snug::cast(snug::eq(c.x[1], 0), real_of(power.dtype()));
   return {snug::switch_(zero, of_zero, power)};
 }
@@ -242,7 +251,7 @@ Exprs complex_sqr(const ComplexArgs& c) {
 Exprs complex_sqrt(const ComplexArgs& c) {
   const Parts z = parts_of(c);
   Expr zero = number(0, z.re), one = number(1, z.re);
-  Expr large = snug::sqrt(half(magnitude(z) + snug::abs(z.re)));
+  Expr large = snug::sqrt(half(magnitude(z)) + half(snug::abs(z.re)));
   Expr is_zero = snug::eq(large, zero);
   Expr safe = snug::switch_(is_zero, one, large);
   Expr small = snug::switch_(is_zero, zero, half(snug::abs(z.im)) / safe);

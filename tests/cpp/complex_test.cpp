@@ -49,7 +49,8 @@ TEST(Complex, ArraysArePairs) {
 TEST(Complex, AGraphHasPairs) {
   Expr z = zvector("z");
   Expr y = view_as_complex(view_as_real(z) * Expr(2.0));
-  Captured c = capture({{z}, {y}, {}, {}, true});
+  const std::vector<Expr> inputs{z}, outputs{y};
+  Captured c = capture({inputs, outputs, {}, {}, true});
   const Graph& g = c.graph;
   for (const Node& n : g.nodes())
     for (const Type& t : n.types) EXPECT_FALSE(is_complex(t.dtype));

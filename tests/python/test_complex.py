@@ -186,7 +186,7 @@ def test_special_values():
 def test_gradient_at_zero_is_finite():
     z = T.zvector()
     g = snug.function([z], T.grad(abs(z).sum(), z))
-    np.testing.assert_array_equal(g(np.array([0j, 3 + 4j])), [0, 0.6 + 0.8j])
+    np.testing.assert_allclose(g(np.array([0j, 3 + 4j])), [0, 0.6 + 0.8j])
 
 
 def test_comparisons_and_switch():
@@ -269,7 +269,7 @@ def test_pair_views(row, dtype):
         f = snug.function([p], T.view_as_complex(p), mode=mode)
         np.testing.assert_array_equal(f(pairs), value)
         np.testing.assert_array_equal(f(np.asfortranarray(pairs)), value)
-    with pytest.raises(ValueError, match="last axis of size 2"):
+    with pytest.raises(ValueError, match=r"the shape is \(3, 4, 1\), not \(3, 4, 2\)"):
         f(pairs[..., :1])
 
 
@@ -308,12 +308,13 @@ def test_moves(name, dtype, composed):
     z = variable(dtype, 2)
     value = draw((3, 4), dtype)
     inner = (lambda v: v * v) if composed else (lambda v: v)
-    for mode in MODES if dtype == "complex128" else ["fast"]:
+    modes = MODES if dtype == "complex128" and name != "mask" else ["fast", "reference"]
+    for mode in modes:
         f = snug.function([z], move(inner(z), T), mode=mode)
         want = np.asarray(move(inner(value), np))
         close(f(value), want, name, 200)
         close(f(np.asfortranarray(value)), want, name, 200)
-    if dtype == "complex128":
+    if dtype == "complex128" and name != "zeros":
         check_gradient(lambda v: move(inner(v), T), [value])
 
 
@@ -408,8 +409,8 @@ def test_shared_variables(mode):
     w.set_value(start)
     np.testing.assert_array_equal(w.get_value(borrow=True), start)
     np.testing.assert_array_equal(np.from_dlpack(w), start)
-    h = snug.function([], w[1], givens={w: w * 2}, mode=mode)
-    np.testing.assert_allclose(h(), start[1] * 2)
+    h = snug.function([], z + w[1], givens={z: w[0] * 2}, mode=mode)
+    np.testing.assert_allclose(h(), start[1] + start[0] * 2)
 
 
 def test_arguments():
@@ -483,7 +484,7 @@ def test_gradients_by_intermediate_values():
     cost = (abs(w) ** 2).sum()
     value = draw((3,))
     close(snug.function([z], T.grad(cost, w))(value), 2 * value**2)
-    f = snug.function([z], cost, givens={w: z * 2})
+    f = snug.function([z], snug.clone(cost, {w: z * 2}))
     np.testing.assert_allclose(f(value), (np.abs(2 * value) ** 2).sum())
 
 
