@@ -42,8 +42,8 @@ Dims dims_of(nb::handle shape) {
 
 bool is_tensor_like(nb::handle h) {
   PyObject* o = h.ptr();
-  return is_variable(h) || PyFloat_Check(o) || PyComplex_Check(o) || PyLong_Check(o) || PyArray_Check(o) ||
-         PyArray_CheckScalar(o) || PyList_Check(o) || PyTuple_Check(o) ||
+  return is_variable(h) || PyFloat_Check(o) || PyComplex_Check(o) || PyLong_Check(o) ||
+         PyArray_Check(o) || PyArray_CheckScalar(o) || PyList_Check(o) || PyTuple_Check(o) ||
          PyObject_HasAttrString(o, "__dlpack__") || PyObject_HasAttrString(o, "__array__");
 }
 

@@ -18,14 +18,14 @@ void bind_complex(nb::module_& m) {
   define(m, "real", snug::real, tensor_arg("z"), "The real part of z; z itself if it is real.");
   define(m, "imag", snug::imag, tensor_arg("z"), "The imaginary part of z; 0 if it is real.");
   define(m, "angle", angle, tensor_arg("z"), "The angle of z, from -pi to pi.");
-  define(m, "conj", snug::conj, tensor_arg("z"), "The complex conjugate of z; z itself if it is real.");
+  define(m, "conj", snug::conj, tensor_arg("z"),
+         "The complex conjugate of z; z itself if it is real.");
   define(m, "view_as_real", snug::view_as_real, tensor_arg("z"));
   define(m, "view_as_complex", snug::view_as_complex, tensor_arg("x"));
 }
 
 void bind_fft(nb::module_& m) {
-  using Transform = Expr (*)(const Arg&, const Points&, std::int64_t,
-                             const std::string&);
+  using Transform = Expr (*)(const Arg&, const Points&, std::int64_t, const std::string&);
   const std::tuple<const char*, Transform, const char*> transforms[] = {
       {"fft", snug::fft, "The discrete Fourier transform along an axis, complex."},
       {"ifft", ifft, "The inverse of fft."},

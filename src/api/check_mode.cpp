@@ -165,7 +165,7 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
       // cancel.
       if (near[k].dtype == DType::F64 && has(*n.op, kElementwise))
         for (std::size_t e = 0; e < near[k].f.size(); ++e)
-          near[k].f[e] *= 1 + chance_sign(id, e) * epsilon_of(DType::F64);
+          near[k].f[e] *= 1 + chance_sign(id, e) * 0x1p-52;
       for (std::size_t e = 0; e < near[k].f.size(); ++e)
         near[k].f[e] +=
             epsilon_of(near[k].dtype) * (everywhere + (sums.empty() ? 0 : sums[k].f[e]));

@@ -8,12 +8,11 @@ namespace snug {
 namespace {
 
 constexpr std::array<std::string_view, kDTypeCount> kNames = {
-    "bool",   "int8",   "int16",   "int32",    "int64",   "uint8",  "uint16",
-    "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
-    "complex64", "complex128"};
+    "bool",   "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
+    "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 constexpr std::array<std::string_view, kDTypeCount> kShortNames = {
-    "b8", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64",
-    "c64", "c128"};
+    "b8",  "i8",  "i16",  "i32", "i64", "u8",  "u16", "u32",
+    "u64", "f16", "bf16", "f32", "f64", "c64", "c128"};
 
 DType signed_of_bytes(std::int64_t bytes) {
   return bytes == 1 ? DType::I8 : bytes == 2 ? DType::I16 : bytes == 4 ? DType::I32 : DType::I64;

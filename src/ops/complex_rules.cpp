@@ -155,9 +155,7 @@ Exprs complex_with_shape(const ComplexArgs& c) {
   return {snug::view_as_complex(apply(c.op, {pairs_of(c.x[0]), shape}, attrs))};
 }
 
-Exprs complex_shape(const ComplexArgs& c) {
-  return {apply(c.op, {parts_of(c.x[0]).re}, c.attrs)};
-}
+Exprs complex_shape(const ComplexArgs& c) { return {apply(c.op, {parts_of(c.x[0]).re}, c.attrs)}; }
 
 Exprs complex_product(const ComplexArgs& c) {
   auto product = [&](const Expr& a, const Expr& b) { return apply(c.op, {a, b}, c.attrs); };

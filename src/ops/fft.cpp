@@ -23,9 +23,7 @@ void require_points(Infer& f, SizeId n) {
   f.require_at_most(f.sizes.one(), n, "there are no points to transform");
 }
 
-SizeId half_length(SizeTable& t, SizeId n) {
-  return t.add(t.floor_div(n, t.constant(2)), t.one());
-}
+SizeId half_length(SizeTable& t, SizeId n) { return t.add(t.floor_div(n, t.constant(2)), t.one()); }
 
 void fft_rule(Infer& f) {
   require_pairs(f);
@@ -37,8 +35,7 @@ void rfft_rule(Infer& f) {
   Type out = f.in(0);
   if (out.dtype != DType::F32 && out.dtype != DType::F64)
     f.error(Fault::Type, fmt::format("takes float32 or float64, not {}", name_of(out.dtype)));
-  if (out.ndim() == 8)
-    f.error(Fault::Type, "a complex tensor has at most 7 dimensions, not 8");
+  if (out.ndim() == 8) f.error(Fault::Type, "a complex tensor has at most 7 dimensions, not 8");
   const std::size_t axis = axis_of(f, 0);
   require_points(f, out.dims[axis]);
   out.dims[axis] = half_length(f.sizes, out.dims[axis]);
@@ -107,7 +104,7 @@ void fft_reference(const ReferenceArgs& r) {
     for (std::int64_t k = 0; k < s.along; ++k)
       for (std::int64_t j = 0; j < s.along; ++j) {
         const auto [re, im] = root(j, k, s.along, sign);
-        const double *a = &x[2 * (at + j * step)];
+        const double* a = &x[2 * (at + j * step)];
         double* b = &y[2 * (to + k * step)];
         b[0] += a[0] * re - a[1] * im;
         b[1] += a[0] * im + a[1] * re;
@@ -187,8 +184,9 @@ const OpDef rfft = {
 
 const OpDef irfft = {
     .name = "irfft",
-    .doc = "The reals that half a discrete Fourier transform along an axis is of, times their "
-           "number.",
+    .doc =
+        "The reals that half a discrete Fourier transform along an axis is of, times their "
+        "number.",
     .arity = 2,
     .size_inputs_from = 1,
     .infer = irfft_rule,

@@ -56,8 +56,8 @@ Expr transform_axes(const char* what, const Expr& x, const std::vector<std::int6
   require_expr(what, x);
   std::vector<std::int64_t> axes = given;
   if (axes.empty()) {
-    const auto count = static_cast<std::int64_t>(sizes.empty() ? x.type().shape.size()
-                                                               : sizes.size());
+    const auto count =
+        static_cast<std::int64_t>(sizes.empty() ? x.type().shape.size() : sizes.size());
     for (std::int64_t k = -count; k < 0; ++k) axes.push_back(k);
   }
   if (!sizes.empty() && sizes.size() != axes.size())
@@ -117,8 +117,7 @@ Expr rfft(const Arg& x, const Points& n, std::int64_t axis, const std::string& n
   Expr points = cast(x, point_dtype(x.expr.dtype()));
   if (n.count) points = with_points("rfft", points, axis, n.count);
   Expr y = apply(ops::rfft, {points}, {{"axis", axis}});
-  return view_as_complex(
-      normalised("rfft", y, shape_i(points, axis), norm, Direction::Forward));
+  return view_as_complex(normalised("rfft", y, shape_i(points, axis), norm, Direction::Forward));
 }
 
 Expr irfft(const Arg& x, const Points& n, std::int64_t axis, const std::string& norm) {

@@ -80,7 +80,8 @@ Expr reduce_sum(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& axes,
   if (is_complex(x.dtype()) && !is_complex(out))
     fail(Fault::Type, fmt::format("{}: of {} is no {}", op.name, name_of(x.dtype()), name_of(out)),
          "take the real part, imaginary part or absolute value");
-  return reduce(op, kind, is_complex(out) ? cast(x, complex_of(x.dtype())) : x, axes, keepdims, out, acc.value_or(accumulator(out)));
+  return reduce(op, kind, is_complex(out) ? cast(x, complex_of(x.dtype())) : x, axes, keepdims, out,
+                acc.value_or(accumulator(out)));
 }
 
 /// The number of elements that a reduction takes together, as a 0-d int64.
@@ -122,8 +123,7 @@ Array zeros(const Dims& shape, DType dtype) { return Array::zeros(dtype, shape);
 
 Array ones(const Dims& shape, DType dtype) {
   Array a = Array::empty(dtype, shape);
-  for (std::int64_t k = 0, n = a.size(); k < n; ++k)
-    a.set_int(k, 1);
+  for (std::int64_t k = 0, n = a.size(); k < n; ++k) a.set_int(k, 1);
   return a;
 }
 
@@ -283,7 +283,8 @@ Expr argmin(const Arg& x, const Axes& axes, bool keepdims) {
 Expr var(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof) {
   Scope scope(x);
   Expr centred = x.expr - mean(x, axes, true);
-  Expr square = is_complex(centred.dtype()) ? sqr(real(centred)) + sqr(imag(centred)) : sqr(centred);
+  Expr square =
+      is_complex(centred.dtype()) ? sqr(real(centred)) + sqr(imag(centred)) : sqr(centred);
   if (ddof == 0) return mean(square, axes, keepdims);
   Expr total = sum(square, axes, keepdims);
   Expr n = reduced_count(x.expr, normal_axes("var", axes, x.expr.ndim())) - Expr(ddof);

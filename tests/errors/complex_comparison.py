@@ -1,4 +1,4 @@
 import snug.tensor as T
 
 z = T.zvector("z")
-z < 1
+y = T.switch(z < 1, z, 0)

@@ -3,13 +3,13 @@ rfft and irfft by their documentation."""
 
 import numpy as np
 import pytest
-from conformance import MODES, agree, agree_gradient, rows, sample
-from test_complex import check_gradient, close, draw, variable
 
 import snug
 import snug.tensor as T
+from conformance import MODES, agree, agree_gradient, rows, sample
 from snug import _core
 from snug.tensor import fft
+from test_complex import check_gradient, close, draw, variable
 
 LENGTHS = [1, 2, 3, 4, 7, 8, 13, 16, 30, 97, 101, 128]
 FLOATS = ["float32", "float64"]
