@@ -37,15 +37,18 @@ std::unordered_map<Stack, OriginId, StackHash>* known_stacks = nullptr;
 std::unordered_map<PyObject*, bool>* ours = nullptr;  // file name object -> inside the package
 std::string* package_directory = nullptr;
 
-/// True if a file belongs to the package, so that its frames are not the user's.
+/// True if a file belongs to the package or to the start of Python, so that its frames are not
+/// the user's.
 bool is_ours(PyObject* file) {
   auto [it, fresh] = ours->try_emplace(file, false);
   if (fresh) {
     Py_INCREF(file);
     const char* text = PyUnicode_AsUTF8(file);
     if (!text) PyErr_Clear();
-    it->second = text && !package_directory->empty() &&
-                 std::strncmp(text, package_directory->c_str(), package_directory->size()) == 0;
+    it->second = text && ((!package_directory->empty() &&
+                           std::strncmp(text, package_directory->c_str(),
+                                        package_directory->size()) == 0) ||
+                          std::strcmp(text, "<frozen runpy>") == 0);
   }
   return it->second;
 }

@@ -87,6 +87,11 @@ Recipe make_recipe(nb::handle shape, nb::handle dtype, const std::string& kind, 
                     : fmt::format("did you mean '{}'?", near));
 }
 
+std::string op_text(const OpView& o) {
+  return o.attrs.empty() ? std::string(o.def->name)
+                         : fmt::format("{}{{{}}}", o.def->name, o.attrs.describe());
+}
+
 bool same_type(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.broadcast == b.broadcast && a.ndim() == b.ndim();
 }
@@ -164,6 +169,7 @@ void bind_types(nb::module_& m) {
 
   nb::class_<OpView>(m, "Op", "An op with its constants.")
       .def_prop_ro("name", [](const OpView& o) { return std::string(o.def->name); })
+      .def_prop_ro("elementwise", [](const OpView& o) { return has(*o.def, kElementwise); })
       .def_prop_ro("doc", [](const OpView& o) { return std::string(o.def->doc); })
       .def_prop_ro("attrs",
                    [](const OpView& o) {
@@ -183,10 +189,8 @@ void bind_types(nb::module_& m) {
              return static_cast<Py_hash_t>((reinterpret_cast<std::uintptr_t>(o.def) >> 4) ^
                                            (o.attrs.hash() >> 1));
            })
-      .def("__repr__", [](const OpView& o) {
-        return o.attrs.empty() ? std::string(o.def->name)
-                               : fmt::format("{}{{{}}}", o.def->name, o.attrs.describe());
-      });
+      .def("__repr__", op_text);
+  m.def("op_text", op_text, nb::arg("op"), "The name of an op with its constants.");
 
   nb::class_<Recipe>(m, "Recipe",
                      "How to make the value of a shared variable when it is first needed. kind is "

@@ -33,9 +33,22 @@ from snug._shared import shared
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+from snug.updates import OrderedUpdates
 
 # Expressions carry the lines of the user's code, not of this package.
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
+
+
+def install_as_theano() -> None:
+    """Makes `import theano` find this package: programs written for Theano run as they are.
+
+    Theano's defaults hold from then on (floatX is float64 unless it was set), with the settings of
+    THEANO_FLAGS and .theanorc.
+    """
+    from snug.theano_alias import install
+
+    install()
+
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,6 +60,7 @@ __all__ = [
     "MemoryReport",
     "MissingInputError",
     "Op",
+    "OrderedUpdates",
     "Out",
     "Recipe",
     "SharedVariable",
@@ -58,6 +72,7 @@ __all__ = [
     "function",
     "grad",
     "gradient",
+    "install_as_theano",
     "loop",
     "map",
     "pp",

@@ -3,69 +3,102 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from snug import _core
 from snug._errors import error
+from snug._settings import Entry, entries_of_files, entries_of_flags
 
 
-def _one_of(*allowed: Any) -> Callable[[str, Any], Any]:
-    def check(name: str, value: Any) -> Any:
+class Bad(ValueError):
+    """A value that a setting does not take: what is wrong, and the hint."""
+
+
+def one_of(*allowed: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
         if value not in allowed:
-            raise error(
-                ValueError,
-                f"config.{name}: {value!r} is not allowed",
-                "choose one of " + ", ".join(repr(a) for a in allowed),
-            )
+            raise Bad(f"{value!r} is not allowed", "choose one of " + ", ".join(map(repr, allowed)))
         return value
 
     return check
 
 
-def _float_type(name: str, value: Any) -> Any:
-    _one_of("float16", "bfloat16", "float32", "float64")(name, value)
-    _core.set_default_float(value)
+def _budget(value: Any) -> str | int | None:
+    if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
+        raise Bad(f"expected None, bytes or text like '4GiB', got {value!r}")
+    return None if value == "None" else value
+
+
+def _count(value: Any) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise Bad(f"expected an integer of at least 0, got {value!r}")
+    return number
+
+
+def _device(value: Any) -> str:
+    if value != "cpu":
+        raise Bad(f"{value!r} is not allowed: functions run on the cpu")
     return value
 
 
-def _budget(name: str, value: Any) -> Any:
-    if value is not None and not isinstance(value, (str, int)):
-        raise error(
-            ValueError, f"config.{name}: expected None, bytes or text like '4GiB', got {value!r}"
-        )
-    return value
+class Setting(NamedTuple):
+    default: Any
+    check: Callable[[Any], Any]  # the value, also of its text; Bad otherwise
+    doc: str
+    apply: Callable[[Any], None] | None = None  # tells the rest of the package
 
 
-def _count(name: str, value: Any) -> Any:
-    if not isinstance(value, int) or value < 0:
-        raise error(ValueError, f"config.{name}: expected an integer of at least 0, got {value!r}")
-    return value
+_SETTINGS = {
+    "floatX": Setting(
+        "float32",
+        one_of("float16", "bfloat16", "float32", "float64"),
+        "the dtype of T.matrix() and the like, and of Python floats",
+        _core.set_default_float,
+    ),
+    "memory": Setting(
+        None, _budget, "the budget of functions that are given none: None, bytes, or '4GiB'"
+    ),
+    "mode": Setting(
+        "fast",
+        one_of("fast", "check", "reference"),
+        "'fast', 'check' (compared with the reference) or 'reference'",
+    ),
+    "threads": Setting(0, _count, "threads of a call; 0 means all cores"),
+    "on_unused_input": Setting(
+        "raise", one_of("raise", "warn", "ignore"), "'raise', 'warn' or 'ignore'"
+    ),
+    "device": Setting("cpu", _device, "where functions run: 'cpu'"),
+}
 
 
-def _read_only(name: str, value: Any) -> Any:
-    raise error(ValueError, f"config.{name} cannot be changed")
+class ChangedFlags(contextlib.ContextDecorator):
+    """Other values of settings for the time of a `with` block or of calls of a function."""
+
+    def __init__(self, config: Any, settings: dict[str, Any]):
+        self._config, self._settings = config, settings
+        self._before: list[dict[str, Any]] = []  # one per block that is open
+
+    def __enter__(self) -> None:
+        self._before.append({name: self._config._get(name) for name in self._settings})
+        try:
+            for name, value in self._settings.items():
+                self._config._set(name, value)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        for name, value in self._before.pop().items():
+            self._config._set(name, value)
 
 
 class Config:
-    """Attributes are settings; an unknown name is an error that suggests the nearest one.
-
-    floatX           the dtype of T.matrix() and the like, and of Python floats
-    memory           the budget of functions that are given none: None, bytes, or "4GiB"
-    mode             "fast", "check" or "reference", for functions that are given none
-    threads          threads of a call; 0 means all cores
-    on_unused_input  "raise", "warn" or "ignore"
-    device           where functions run
-    """
-
-    _settings: ClassVar[dict[str, tuple[Any, Callable[[str, Any], Any]]]] = {
-        "floatX": ("float32", _float_type),
-        "memory": (None, _budget),
-        "mode": ("fast", _one_of("fast", "check", "reference")),
-        "threads": (0, _count),
-        "on_unused_input": ("raise", _one_of("raise", "warn", "ignore")),
-        "device": ("cpu", _read_only),
-    }
+    __doc__ = (
+        "Attributes are settings; an unknown name is an error that suggests the nearest one.\n\n"
+        + "\n".join(f"    {name:<16} {row.doc}" for name, row in _SETTINGS.items())
+    )
 
     floatX: str
     memory: str | int | None
@@ -75,49 +108,65 @@ class Config:
     device: str
 
     def __init__(self) -> None:
-        for name, (default, _) in self._settings.items():
-            self.__dict__[name] = default
+        self.__dict__["_chosen"] = set()  # the settings that somebody has set
+        for name, row in _SETTINGS.items():
+            self.__dict__[name] = row.default
+        for entry in (*entries_of_files("SNUGRC", "~/.snugrc"), *entries_of_flags("SNUG_FLAGS")):
+            self._read(entry)
+
+    def _read(self, entry: Entry) -> None:
+        name = entry.name.removeprefix("snug.")
+        if name not in _SETTINGS:
+            raise ValueError(f"{entry.place}: there is no setting {name!r}\n  hint  {_near(name)}")
+        try:
+            self._set(name, entry.value)
+        except Bad as bad:
+            hint = f"\n  hint  {bad.args[1]}" if len(bad.args) > 1 else ""
+            raise ValueError(f"{entry.place}: {name}: {bad.args[0]}{hint}") from None
+
+    def _get(self, name: str) -> Any:
+        return self.__dict__[name]
+
+    def _set(self, name: str, value: Any) -> None:
+        row = _SETTINGS[name]
+        self.__dict__[name] = row.check(value)
+        self._chosen.add(name)
+        if row.apply is not None:
+            row.apply(self.__dict__[name])
 
     def _unknown(self, name: str) -> Exception:
-        near = _core.nearest(name, list(self._settings))
-        return error(
-            AttributeError,
-            f"there is no setting config.{name}",
-            f"did you mean config.{near}?"
-            if near
-            else "the settings are " + ", ".join(self._settings),
-        )
+        return error(AttributeError, f"there is no setting config.{name}", _near(name, "config."))
 
     def __getattr__(self, name: str) -> Any:
         raise self._unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._settings:
+        self._check(name, value)
+        self._set(name, value)
+
+    def _check(self, name: str, value: Any) -> None:
+        if name not in _SETTINGS:
             raise self._unknown(name)
-        self.__dict__[name] = self._settings[name][1](name, value)
-
-    def change_flags(self, **settings: Any) -> contextlib.AbstractContextManager[None]:
-        """Other settings for the time of a `with` block."""
-        for name in settings:  # fails at the user's line, not inside contextlib
-            if name not in self._settings:
-                raise self._unknown(name)
-        return self._changed(settings)
-
-    @contextlib.contextmanager
-    def _changed(self, settings: dict[str, Any]) -> Iterator[None]:
-        before = {name: getattr(self, name) for name in settings}
         try:
-            for name, value in settings.items():
-                setattr(self, name, value)
-            yield
-        finally:
-            for name, value in before.items():
-                setattr(self, name, value)
+            _SETTINGS[name].check(value)
+        except Bad as bad:
+            raise error(ValueError, f"config.{name}: {bad.args[0]}", *bad.args[1:]) from None
+
+    def change_flags(self, **settings: Any) -> ChangedFlags:
+        """Other settings for the time of a `with` block, or as a decorator of a function."""
+        for name, value in settings.items():  # fails at the user's line, not in the block
+            self._check(name, value)
+        return ChangedFlags(self, settings)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name} = {self.__dict__[name]!r}" for name in self._settings)
+        return "\n".join(f"{name} = {self._get(name)!r}" for name in _SETTINGS)
 
     __repr__ = __str__
+
+
+def _near(name: str, prefix: str = "") -> str:
+    near = _core.nearest(name, list(_SETTINGS))
+    return f"did you mean {prefix}{near}?" if near else "the settings are " + ", ".join(_SETTINGS)
 
 
 config = Config()

@@ -754,39 +754,6 @@ def test_random_sizes():
     assert set(np.unique(d)) == {0, 2}
 
 
-# ---- looking
-
-
-def test_pp():
-    x, y = T.matrices("xy")
-    assert snug.pp(T.tanh(x) - y) == "(tanh(x) - y)"
-    assert snug.pp(T.dot(x, y.T)) == "dot(x, y.T)"
-    z = x
-    for _ in range(200):
-        z = z + z
-    assert len(snug.pp(z)) < 20000
-
-
-def test_debugprint(capsys):
-    x, y = T.matrices("xy")
-    z = T.exp(x + y)
-    z.name = "z"
-    w = z * z
-    text = snug.debugprint(w, file="str")
-    assert text.splitlines() == [
-        "mul [id A]",
-        " |exp [id B] 'z'",
-        " | |add [id C]",
-        " |   |x [id D]",
-        " |   |y [id E]",
-        " |exp [id B] 'z'",
-        "   |...",
-    ]
-    snug.debugprint([x, y], print_type=True)
-    assert "x [id A] <TensorType(float32, matrix)>" in capsys.readouterr().out
-    assert snug.printing.debugprint(w, depth=2, file="str").count("\n") == 3
-
-
 # ---- gradients of forms that overflow
 
 

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -147,6 +149,28 @@ int show_op(const std::string& name) {
   return 0;
 }
 
+/// Runs a program with the Python that this tool is installed with, which replaces this process.
+int run_script(int argc, char** argv) {
+  std::error_code error;
+  std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  for (const char* name : {"python3", "python"}) {
+    std::string python = (own.parent_path() / name).string();
+    if (access(python.c_str(), X_OK) != 0) continue;
+    std::vector<char*> command = {python.data(), const_cast<char*>("-m"),
+                                  const_cast<char*>("snug")};
+    command.insert(command.end(), argv + 1, argv + argc);
+    command.push_back(nullptr);
+    execv(python.c_str(), command.data());
+    fmt::print(stderr, "snug run: cannot start {}: {}\n", python, std::strerror(errno));
+    return 1;
+  }
+  fmt::print(stderr,
+             "snug run: there is no Python beside {}\n"
+             "  hint  install the Python package with pip, or run: python3 -m snug run ...\n",
+             own.string());
+  return 1;
+}
+
 std::vector<std::string> commands(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -187,6 +211,8 @@ int main(int argc, char** argv) try {
   cached->add_flag("--clear", clear, "Remove them.");
   cached->callback([&] { status = cache(clear); });
 
+  app.add_subcommand("run", "Runs a Python program written for Theano: run SCRIPT [ARGUMENT...]");
+
   if (argc == 1) {
     fmt::print("{}", app.help());
     return 0;
@@ -194,6 +220,7 @@ int main(int argc, char** argv) try {
   std::vector<std::string> known = commands(app);
   if (argv[1][0] != '-' && std::find(known.begin(), known.end(), argv[1]) == known.end())
     return unknown_command(argv[1], known);
+  if (std::string_view(argv[1]) == "run") return run_script(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,1 @@
+"""Small modules of Theano that programs import and that have no counterpart in snug."""

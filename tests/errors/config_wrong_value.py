@@ -1,0 +1,3 @@
+import snug
+
+snug.config.floatX = "float31"

@@ -1,0 +1,5 @@
+import snug
+import snug.tensor as T
+
+x = T.matrix("x")
+snug.debugprint(x, ids="letters")

@@ -1,0 +1,3 @@
+import snug
+
+snug.debugprint([3])

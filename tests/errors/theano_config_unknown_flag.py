@@ -1,0 +1,6 @@
+import snug
+
+snug.install_as_theano()
+import theano  # noqa: E402
+
+theano.config.gpuarray.preallocte = 0.5
