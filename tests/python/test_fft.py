@@ -155,9 +155,7 @@ def test_frequencies():
 
 
 def test_second_derivatives():
-    check_gradient(
-        lambda v: T.grad((abs(fft.fft(v)) ** 3).sum(), v), [draw((4,))], tolerance=1e-4
-    )
+    check_gradient(lambda v: T.grad((abs(fft.fft(v)) ** 3).sum(), v), [draw((4,))], tolerance=1e-4)
     check_gradient(
         lambda v: T.grad((abs(fft.real_fft(v)) ** 3).sum(), v), [draw((5,)).real.copy()], 1e-4
     )
