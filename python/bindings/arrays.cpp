@@ -56,7 +56,7 @@ bool same_values(const nb::object& a, const nb::object& b) {
   nb::object numpy = nb::module_::import_("numpy");
   if (nb::cast<bool>(numpy.attr("array_equal")(a, b))) return true;
   int kind = PyArray_DESCR(array_of(a))->kind;
-  return kind == 'f' &&
+  return (kind == 'f' || kind == 'c') &&
          nb::cast<bool>(numpy.attr("array_equal")(a, b, nb::arg("equal_nan") = true));
 }
 
@@ -79,6 +79,10 @@ std::optional<DType> dtype_of_dlpack(const nb::dlpack::dtype& t) {
       if (t.bits == 8) return {};
       return pick(DType::F16, DType::F16, DType::F32, DType::F64);
     case Code::Bfloat: return t.bits == 16 ? std::optional(DType::BF16) : std::nullopt;
+    case Code::Complex:
+      return t.bits == 64    ? std::optional(DType::C64)
+             : t.bits == 128 ? std::optional(DType::C128)
+                             : std::nullopt;
     case Code::Bool: return t.bits == 8 ? std::optional(DType::Bool) : std::nullopt;
     default: return {};
   }
@@ -144,6 +148,8 @@ int numpy_type(DType dtype) {
     case DType::F16: return NPY_FLOAT16;
     case DType::F32: return NPY_FLOAT32;
     case DType::F64: return NPY_FLOAT64;
+    case DType::C64: return NPY_COMPLEX64;
+    case DType::C128: return NPY_COMPLEX128;
     case DType::BF16:
       if (bfloat16_number < 0)
         fail(Fault::Unsupported, "bfloat16: NumPy does not know this type",
@@ -168,6 +174,8 @@ std::optional<DType> dtype_of_descr(PyObject* object) {
     case NPY_FLOAT16: return DType::F16;
     case NPY_FLOAT32: return DType::F32;
     case NPY_FLOAT64: return DType::F64;
+    case NPY_COMPLEX64: return DType::C64;
+    case NPY_COMPLEX128: return DType::C128;
     default: break;
   }
   if (descr->type_num == bfloat16_number && bfloat16_number >= 0) return DType::BF16;
@@ -292,6 +300,10 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
              fmt::format("{}: {} expected an ndarray of dtype {}, got {}", what,
                          describe_type(type), name_of(type.dtype),
                          short_repr(nb::handle(reinterpret_cast<PyObject*>(PyArray_DESCR(a))))));
+      if (dtype && is_complex(*dtype) && !is_complex(type.dtype))
+        fail(Fault::Type,
+             fmt::format("{}: {} cannot store complex numbers", what, describe_type(type)),
+             "take their real part, imaginary part or absolute value");
       if (downcast != Downcast::Always && (!dtype || upcast(type.dtype, *dtype) != type.dtype))
         fail(
             Fault::Type,

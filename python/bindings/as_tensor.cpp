@@ -43,8 +43,8 @@ Dims dims_of(nb::handle shape) {
 
 bool is_tensor_like(nb::handle h) {
   PyObject* o = h.ptr();
-  return is_variable(h) || PyFloat_Check(o) || PyLong_Check(o) || PyArray_Check(o) ||
-         PyArray_CheckScalar(o) || PyList_Check(o) || PyTuple_Check(o) ||
+  return is_variable(h) || PyFloat_Check(o) || PyComplex_Check(o) || PyLong_Check(o) ||
+         PyArray_Check(o) || PyArray_CheckScalar(o) || PyList_Check(o) || PyTuple_Check(o) ||
          PyObject_HasAttrString(o, "__dlpack__") || PyObject_HasAttrString(o, "__array__");
 }
 
@@ -66,6 +66,8 @@ Expr as_tensor(nb::handle h, std::string_view what) {
     fail(Fault::Value, fmt::format("{}: the integer does not fit 64 bits", what));
   }
   if (PyFloat_CheckExact(o)) return Expr(PyFloat_AS_DOUBLE(o));
+  if (PyComplex_CheckExact(o))
+    return Expr(std::complex<double>(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)));
   if (PyList_Check(o) || PyTuple_Check(o)) {
     if (holds_variable(h)) {
       std::vector<Expr> items;

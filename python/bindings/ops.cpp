@@ -193,6 +193,8 @@ void bind_loops(nb::module_& m) {
 void bind_ops(nb::module_& m) {
   bind_elementwise(m);
   bind_reductions(m);
+  bind_complex(m);
+  bind_fft(m);
   bind_shapes(m);
   bind_arrays(m);
   bind_linear(m);

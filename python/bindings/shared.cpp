@@ -69,6 +69,7 @@ nb::object dlpack(nb::handle self, nb::kwargs kwargs) {
   auto code = array.dtype == DType::Bool     ? Code::Bool
               : array.dtype == DType::BF16   ? Code::Bfloat
               : is_float(array.dtype)        ? Code::Float
+              : is_complex(array.dtype)      ? Code::Complex
               : is_unsigned_int(array.dtype) ? Code::UInt
                                              : Code::Int;
   nb::dlpack::dtype dtype{static_cast<std::uint8_t>(code),

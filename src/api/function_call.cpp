@@ -30,6 +30,19 @@ bool aligned(const ArgView& a) {
          0;
 }
 
+/// Complex numbers as the graph has them.
+ArgView as_pairs(ArgView a) {
+  if (!is_complex(a.dtype)) return a;
+  a.dtype = real_of(a.dtype);
+  for (std::int64_t& s : a.strides) s *= 2;
+  a.shape.push_back(2);
+  a.strides.push_back(1);
+  return a;
+}
+
+/// An array of the graph as one of dtype `dtype`.
+Array as_stored(Array a, DType dtype) { return is_complex(dtype) ? a.as_complex() : a; }
+
 Array as_array(const ArgView& a) {
   Array array;
   array.dtype = a.dtype;
@@ -108,6 +121,7 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
   c.copied.assign(arguments.size(), false);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (i < input_types.size()) check_argument(i, arguments[i]);
+    c.arguments[i] = as_pairs(arguments[i]);
     const ArgView& a = c.arguments[i];
     bool copy = !contiguous(a) || !aligned(a);
     if (!copy) {
@@ -187,6 +201,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       for (SizeId d : g.type(g.outputs()[i]).dims)
         c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
                                                              : c.sizes[d]);
+      if (is_complex(output_types[i].dtype)) c.output_shapes[i].pop_back();
     }
   } catch (...) {
     release(c);
@@ -257,10 +272,12 @@ void FunctionImpl::finish(CallContext& c) {
   for (const Update& u : g.updates()) {
     if (u.input >= c.fresh.size() || !c.fresh[u.input].storage) continue;
     Array& value = shared_[u.input - argument_count_].variable->value_locked();
+    const DType dtype = value.dtype;
     value = std::move(c.fresh[u.input]);
     value.shape.clear();
     for (SizeId d : g.type(u.value).dims) value.shape.push_back(c.sizes[d]);
     value.strides = contiguous_strides(value.shape);
+    value = as_stored(std::move(value), dtype);
   }
   c.fresh.clear();
   for (std::size_t i = 0; i < g.outputs().size(); ++i)
@@ -317,16 +334,20 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
 void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> outputs) {
   std::vector<RefTensor> inputs;
   for (const ArgView& a : c.arguments) inputs.push_back(RefTensor::from(as_array(a)));
-  for (const Shared& s : shared_) inputs.push_back(RefTensor::from(s.variable->value_locked()));
+  for (const Shared& s : shared_) {
+    const Array& value = s.variable->value_locked();
+    inputs.push_back(RefTensor::from(is_complex(value.dtype) ? value.as_pairs() : value));
+  }
   std::vector<RefTensor> results = interpret(graph_, inputs);
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-    Array a = results[i].to_array();
+    Array a = as_stored(results[i].to_array(), output_types[i].dtype);
     std::memcpy(outputs[i], a.data, static_cast<std::size_t>(a.bytes()));
     c.output_shapes[i] = a.shape;
   }
-  for (std::size_t i = 0; i < graph_.updates().size(); ++i)
-    shared_[graph_.updates()[i].input - argument_count_].variable->value_locked() =
-        results[graph_.outputs().size() + i].to_array();
+  for (std::size_t i = 0; i < graph_.updates().size(); ++i) {
+    Array& value = shared_[graph_.updates()[i].input - argument_count_].variable->value_locked();
+    value = as_stored(results[graph_.outputs().size() + i].to_array(), value.dtype);
+  }
 }
 
 void FunctionImpl::release(CallContext& c) noexcept {

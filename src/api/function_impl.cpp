@@ -182,7 +182,7 @@ std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>
   SizeTable& table = graph_.mutable_sizes();
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     const Type& t = graph_.type(graph_.inputs()[shared_[i].input].value);
-    for (std::size_t k = 0; k < t.dims.size(); ++k) {
+    for (std::size_t k = 0; k < assumed_[i].size(); ++k) {
       SizeId d = t.dims[k];
       // A size shared with an argument stays open: the argument may be wrong, and then says so.
       if (assumed_[i][k] < 0 || table.node(d).op != SizeOp::Symbol) continue;

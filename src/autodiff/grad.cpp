@@ -20,7 +20,7 @@ bool carries_value(const Apply& a, std::size_t i) {
 
 /// A contribution in the type of its variable. An integer variable keeps the float.
 Expr conformed(const Expr& g, const Expr& x) {
-  Expr out = is_float(x.dtype()) ? cast(g, x.dtype()) : g;
+  Expr out = is_continuous(x.dtype()) ? cast(g, x.dtype()) : g;
   return rebroadcast(out, x.type().broadcast);
 }
 
@@ -95,7 +95,7 @@ class Sweep {
   bool takes_gradient(const Apply& a, std::size_t k) const {
     Variable* x = a.inputs[k].get();
     return carries_value(a, k) && dependent_.count(x) != 0 &&
-           (is_float(x->type.dtype) || wrt_.count(x) != 0);
+           (is_continuous(x->type.dtype) || wrt_.count(x) != 0);
   }
 
   void back(Apply& a) {
@@ -110,7 +110,7 @@ class Sweep {
     bool any = false;
     for (std::size_t k = 0; k < a.types.size(); ++k) {
       y.push_back(a.output(k));
-      dy.push_back(is_float(a.types[k].dtype) ? total(y.back()) : Expr());
+      dy.push_back(is_continuous(a.types[k].dtype) ? total(y.back()) : Expr());
       any = any || dy.back();
       if (const std::string* reason = undefined(y.back()))
         return make_undefined(a, wanted, std::string(*reason));
@@ -172,6 +172,10 @@ void check_cost(const Expr& cost) {
     fail(Fault::Type,
          fmt::format("grad: the cost must be 0-d, {} is {}", label(cost), describe(cost.type())),
          "take the mean or the sum of it");
+  if (is_complex(cost.dtype()))
+    fail(Fault::Type,
+         fmt::format("grad: the cost must be real, {} is {}", label(cost), name_of(cost.dtype())),
+         "take its real part or its absolute value");
   if (!is_float(cost.dtype()))
     fail(
         Fault::Type,
@@ -217,7 +221,7 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
     Expr g = sweep.total(w);
     if (!g && sweep.reached(w)) {
       // It reaches the cost, but only where nothing is continuous.
-      g = zeros_like(w, is_float(w.dtype()) ? w.dtype() : default_float());
+      g = zeros_like(w, is_continuous(w.dtype()) ? w.dtype() : default_float());
     } else if (!g) {
       std::string message = fmt::format("grad: the cost does not depend on {}", label(w));
       if (options.disconnected_inputs == Disconnected::Raise)
@@ -226,7 +230,7 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
       if (options.disconnected_inputs == Disconnected::Warn)
         fmt::print(stderr, "warning: {}\n", message);
       if (options.zero_if_disconnected)
-        g = zeros_like(w, is_float(w.dtype()) ? w.dtype() : default_float());
+        g = zeros_like(w, is_continuous(w.dtype()) ? w.dtype() : default_float());
     }
     out.push_back(g);
   }

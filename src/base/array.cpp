@@ -30,6 +30,11 @@ auto visit(DType dtype, std::byte* p, F&& f) {
   }
 }
 
+[[noreturn]] void fail_complex(DType dtype) {
+  fail(Fault::Type, fmt::format("a {} is no real number", name_of(dtype)),
+       "take its real part, imaginary part or absolute value");
+}
+
 std::int64_t truncate(double v) {
   // As NumPy on x86: what does not fit becomes the smallest integer.
   if (!(v >= -0x1p63 && v < 0x1p63)) return INT64_MIN;
@@ -95,6 +100,14 @@ std::string describe_shape(const Dims& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
+std::string describe_element(const Array& a, std::int64_t i) {
+  if (is_complex(a.dtype)) {
+    const std::complex<double> z = a.at_complex(i);
+    return fmt::format("{}{:+}j", z.real(), z.imag());
+  }
+  return is_float(a.dtype) ? fmt::format("{}", a.at_double(i)) : fmt::format("{}", a.at_int(i));
+}
+
 Array Array::empty(DType dtype, const Dims& shape) {
   Array a;
   a.dtype = dtype;
@@ -135,6 +148,7 @@ std::byte* Array::address(std::int64_t k) const {
 }
 
 double Array::at_double(std::int64_t k) const {
+  if (is_complex(dtype)) fail_complex(dtype);
   std::byte* p = address(k);
   if (dtype == DType::F16) return half_to_float(*reinterpret_cast<std::uint16_t*>(p));
   if (dtype == DType::BF16) return bfloat_to_float(*reinterpret_cast<std::uint16_t*>(p));
@@ -142,11 +156,27 @@ double Array::at_double(std::int64_t k) const {
 }
 
 std::int64_t Array::at_int(std::int64_t k) const {
-  if (is_float(dtype)) return truncate(at_double(k));
+  if (is_continuous(dtype)) return truncate(at_double(k));
   return visit(dtype, address(k), [](auto* q) { return static_cast<std::int64_t>(*q); });
 }
 
+std::complex<double> Array::at_complex(std::int64_t k) const {
+  if (dtype == DType::C64) return *reinterpret_cast<std::complex<float>*>(address(k));
+  if (dtype == DType::C128) return *reinterpret_cast<std::complex<double>*>(address(k));
+  return at_double(k);
+}
+
+void Array::set_complex(std::int64_t k, std::complex<double> value) {
+  if (dtype == DType::C64)
+    *reinterpret_cast<std::complex<float>*>(address(k)) = std::complex<float>(value);
+  else if (dtype == DType::C128)
+    *reinterpret_cast<std::complex<double>*>(address(k)) = value;
+  else
+    fail(Fault::Type, fmt::format("{} holds no complex number", name_of(dtype)));
+}
+
 void Array::set_double(std::int64_t k, double value) {
+  if (is_complex(dtype)) return set_complex(k, value);
   std::byte* p = address(k);
   if (dtype == DType::F16)
     *reinterpret_cast<std::uint16_t*>(p) = float_to_half(static_cast<float>(value));
@@ -165,7 +195,7 @@ void Array::set_double(std::int64_t k, double value) {
 }
 
 void Array::set_int(std::int64_t k, std::int64_t value) {
-  if (is_float(dtype)) return set_double(k, static_cast<double>(value));
+  if (is_continuous(dtype)) return set_double(k, static_cast<double>(value));
   std::byte* p = address(k);
   if (dtype == DType::Bool)
     *reinterpret_cast<std::uint8_t*>(p) = value != 0;
@@ -188,13 +218,36 @@ Array Array::to(DType target) const {
   if (target == dtype) return contiguous_copy();
   Array a = empty(target, shape);
   for (std::int64_t k = 0, n = size(); k < n; ++k) {
-    if (is_float(dtype))
+    if (is_complex(dtype) && is_complex(target))
+      a.set_complex(k, at_complex(k));
+    else if (is_continuous(dtype))
       a.set_double(k, at_double(k));
-    else if (dtype == DType::U64 && is_float(target))
+    else if (dtype == DType::U64 && is_continuous(target))
       a.set_double(k, static_cast<double>(static_cast<std::uint64_t>(at_int(k))));
     else
       a.set_int(k, at_int(k));
   }
+  return a;
+}
+
+Array Array::as_pairs() const {
+  SNUG_CHECK(is_complex(dtype), "pairs of {}", name_of(dtype));
+  Array a = *this;
+  a.dtype = real_of(dtype);
+  for (std::int64_t& s : a.strides) s *= 2;
+  a.shape.push_back(2);
+  a.strides.push_back(1);
+  return a;
+}
+
+Array Array::as_complex() const {
+  SNUG_CHECK(is_float(dtype) && !shape.empty() && shape.back() == 2 && strides.back() == 1,
+             "complex numbers of {} {}", name_of(dtype), describe_shape(shape));
+  Array a = *this;
+  a.dtype = complex_of(dtype);
+  a.shape.pop_back();
+  a.strides.pop_back();
+  for (std::int64_t& s : a.strides) s /= 2;
   return a;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <complex>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -61,6 +62,8 @@ struct Array {
   bool contiguous() const;
   Array contiguous_copy() const;  // always a fresh copy
   Array to(DType dtype) const;    // converts as NumPy's astype; a fresh copy
+  Array as_pairs() const;         // complex (...) as floats (..., 2); shares the storage
+  Array as_complex() const;       // floats (..., 2), pairs together, as complex (...)
   template <class T>
   T* typed() const {
     return reinterpret_cast<T*>(data);
@@ -71,18 +74,23 @@ struct Array {
     return static_cast<T>(item_as_double_or_int<T>());
   }
 
-  /// Element `i` in C order, as a double or exactly as an integer.
+  /// Element `i` in C order, as a double or exactly as an integer; of a real dtype.
   double at_double(std::int64_t i) const;
   std::int64_t at_int(std::int64_t i) const;
   void set_double(std::int64_t i, double value);
   void set_int(std::int64_t i, std::int64_t value);
+  std::complex<double> at_complex(std::int64_t i) const;  // of any dtype
+  void set_complex(std::int64_t i, std::complex<double> value);
 
  private:
   std::byte* address(std::int64_t i) const;
   template <class T>
   auto item_as_double_or_int() const {
     if (size() != 1) fail(Fault::Shape, fmt::format("item: the array has {} elements", size()));
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (std::is_same_v<T, std::complex<float>> ||
+                  std::is_same_v<T, std::complex<double>>)
+      return at_complex(0);
+    else if constexpr (std::is_floating_point_v<T>)
       return at_double(0);
     else
       return at_int(0);
@@ -91,6 +99,8 @@ struct Array {
 
 Dims contiguous_strides(const Dims& shape);
 std::string describe_shape(const Dims& shape);  // "(32, 10)", "(3,)", "()"
+/// An element as a number: "2.5", "-3", "1+2j".
+std::string describe_element(const Array& array, std::int64_t i = 0);
 /// Equal dtype, shape and bits.
 bool same_bits(const Array& a, const Array& b);
 
@@ -102,6 +112,10 @@ constexpr DType dtype_of() {
     return DType::F32;
   else if constexpr (std::is_same_v<T, double>)
     return DType::F64;
+  else if constexpr (std::is_same_v<T, std::complex<float>>)
+    return DType::C64;
+  else if constexpr (std::is_same_v<T, std::complex<double>>)
+    return DType::C128;
   else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
     return sizeof(T) == 1   ? DType::I8
            : sizeof(T) == 2 ? DType::I16

@@ -8,10 +8,11 @@ namespace snug {
 namespace {
 
 constexpr std::array<std::string_view, kDTypeCount> kNames = {
-    "bool",   "int8",   "int16",   "int32",    "int64",   "uint8",  "uint16",
-    "uint32", "uint64", "float16", "bfloat16", "float32", "float64"};
+    "bool",   "int8",    "int16",    "int32",   "int64",   "uint8",     "uint16",    "uint32",
+    "uint64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"};
 constexpr std::array<std::string_view, kDTypeCount> kShortNames = {
-    "b8", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+    "b8",  "i8",  "i16",  "i32", "i64", "u8",  "u16", "u32",
+    "u64", "f16", "bf16", "f32", "f64", "c64", "c128"};
 
 DType signed_of_bytes(std::int64_t bytes) {
   return bytes == 1 ? DType::I8 : bytes == 2 ? DType::I16 : bytes == 4 ? DType::I32 : DType::I64;
@@ -29,12 +30,18 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 }
 
 DType to_float(DType t) {
-  if (is_float(t)) return t;
+  if (is_continuous(t)) return t;
   return size_of(t) <= 2 ? DType::F32 : DType::F64;
+}
+
+DType complex_of(DType t) {
+  if (is_complex(t)) return t;
+  return size_of(to_float(t)) <= 4 ? DType::C64 : DType::C128;
 }
 
 DType upcast(DType a, DType b) {
   if (a == b) return a;
+  if (is_complex(a) || is_complex(b)) return complex_of(upcast(real_of(a), real_of(b)));
   if (a > b) std::swap(a, b);
   if (a == DType::Bool) return b;
   if (is_float(b)) {

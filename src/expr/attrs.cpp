@@ -120,8 +120,7 @@ std::string Attrs::describe() const {
             text += name_of(v);
           } else if constexpr (std::is_same_v<T, std::shared_ptr<const Array>>) {
             if (v->size() == 1)
-              text += is_float(v->dtype) ? fmt::format("{}", v->at_double(0))
-                                         : fmt::format("{}", v->at_int(0));
+              text += describe_element(*v);
             else
               text += fmt::format("{}{}", name_of(v->dtype), describe_shape(v->shape));
           } else if constexpr (std::is_same_v<T, std::shared_ptr<const Lambda>>) {

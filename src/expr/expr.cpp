@@ -1,5 +1,6 @@
 #include "expr/expr.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <mutex>
@@ -80,6 +81,13 @@ Array autocast(double v) {
   return scalar_array(exact ? DType::F32 : DType::F64, v);
 }
 
+Array autocast(std::complex<double> v) {
+  const DType parts = upcast(autocast(v.real()).dtype, autocast(v.imag()).dtype);
+  Array a = Array::empty(complex_of(parts), {});
+  a.set_complex(0, v);
+  return a;
+}
+
 std::atomic<std::uint64_t> next_shared_id{1};
 std::atomic<void (*)(const std::vector<Expr>&)> apply_hook{nullptr};
 
@@ -105,6 +113,7 @@ Expr::Expr(int value) : Expr(constant(autocast(static_cast<std::int64_t>(value))
 Expr::Expr(std::int64_t value) : Expr(constant(autocast(value))) {}
 Expr::Expr(float value) : Expr(constant(scalar_array(DType::F32, static_cast<double>(value)))) {}
 Expr::Expr(double value) : Expr(constant(autocast(value))) {}
+Expr::Expr(std::complex<double> value) : Expr(constant(autocast(value))) {}
 Expr::Expr(const Array& value) : Expr(constant(value)) {}
 
 const TensorType& Expr::type() const {
@@ -130,7 +139,10 @@ Expr Apply::output(std::size_t i) {
   return Expr(v);
 }
 
-Variable::Variable(TensorType t, std::string n) : type(t), name(std::move(n)) {}
+Variable::Variable(TensorType t, std::string n) : type(t), name(std::move(n)) {
+  if (is_complex(t.dtype) && t.ndim() > 7)  // their pairs have one more
+    fail(Fault::Type, fmt::format("a complex tensor has at most 7 dimensions, not {}", t.ndim()));
+}
 
 Variable::~Variable() {
   if (!owner) return;
@@ -162,7 +174,7 @@ Array Recipe::make() const {
       v = kind == Kind::Uniform ? a + (b - a) * u1
                                 : a + b * std::sqrt(-2 * std::log(u1)) * std::cos(2 * M_PI * u2);
     }
-    is_float(dtype) ? out.set_double(k, v) : out.set_int(k, static_cast<std::int64_t>(v));
+    is_continuous(dtype) ? out.set_double(k, v) : out.set_int(k, static_cast<std::int64_t>(v));
   }
   return out;
 }
@@ -256,7 +268,27 @@ Dims SharedVariable::shape() const {
 
 void set_apply_hook(void (*hook)(const std::vector<Expr>& outputs)) { apply_hook = hook; }
 
+namespace {
+
+bool any_complex(const std::vector<Expr>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Expr& x) { return x && is_complex(x.dtype()); });
+}
+
+std::vector<Expr> apply_on_complex(const OpDef& op, const std::vector<Expr>& inputs,
+                                   const Attrs& attrs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    SNUG_CHECK(inputs[i], "{}: argument {} is an empty expression", op.name, i);
+  if (!op.on_complex)
+    fail(Fault::Type, fmt::format("{}: is not defined for complex numbers", op.name),
+         "take their real part, imaginary part or absolute value");
+  return op.on_complex({op, attrs, inputs});
+}
+
+}  // namespace
+
 std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs attrs) {
+  if (!has(op, kTakesComplex) && any_complex(inputs)) return apply_on_complex(op, inputs, attrs);
   SizeTable sizes;
   Infer infer(op, attrs, sizes);
   std::unordered_map<Variable*, std::size_t> seen;  // one value has one set of unknown sizes
@@ -286,6 +318,10 @@ std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs att
   }
   infer.stage_symbol = [&](std::size_t, std::size_t) { return sizes.symbol({}); };
   run_infer(infer);
+  for (const Infer::Result& r : infer.results)
+    if (is_complex(r.type.dtype) && !has(op, kTakesComplex))
+      infer.error(Fault::Type, fmt::format("makes no {}", name_of(r.type.dtype)),
+                  "make real numbers and cast them");
 
   Ref<Apply> node(new Apply);
   node->op = &op;
@@ -339,8 +375,7 @@ std::string label(const Expr& e) {
   if (!e) return "(nothing)";
   if (!e->name.empty()) return e->name;
   if (const Array* value = constant_value(e))
-    return value->size() == 1 ? (is_float(value->dtype) ? fmt::format("{}", value->at_double(0))
-                                                        : fmt::format("{}", value->at_int(0)))
+    return value->size() == 1 ? describe_element(*value)
                               : fmt::format("constant {}", describe_shape(value->shape));
   if (!e->owner) return fmt::format("(unnamed {})", describe(e->type));
   std::string text(e->owner->op->name);

@@ -1,4 +1,5 @@
 #pragma once
+#include <complex>
 #include <functional>
 #include <memory>
 #include <shared_mutex>
@@ -38,11 +39,13 @@ class Expr {
  public:
   Expr() = default;
   explicit Expr(Ref<Variable> node) : node_(std::move(node)) {}
-  // Numbers become constants with Theano's autocast: 1 -> int8, 1000 -> int16, 1.5 -> float32.
+  // Numbers become constants with Theano's autocast: 1 -> int8, 1000 -> int16, 1.5 -> float32,
+  // 1j -> complex64 (with floatX float64 complex128 unless float32 holds the parts).
   Expr(int value);
   Expr(std::int64_t value);
   Expr(float value);
   Expr(double value);
+  Expr(std::complex<double> value);
   Expr(const Array& value);
 
   explicit operator bool() const { return static_cast<bool>(node_); }

@@ -27,6 +27,8 @@ enum Trait : std::uint32_t {
   kLeaf = 1u << 9,        // input, shared variable or constant
   kBarrier = 1u << 10,    // identity that no rewrite may remove (gradient stops and the like)
   kIndexView = 1u << 11,  // a view that renames axes only: has an axis rule
+  kPairView = 1u << 12,   // complex numbers as pairs of reals, or back: no node of a graph
+  kTakesComplex = 1u << 13,  // takes complex operands as they are
 };
 
 /// What a shape rule sees and says. Works on the sizes of a graph; while an expression is built
@@ -126,6 +128,13 @@ struct GradArgs {
       inner_grad;
 };
 
+/// An op applied to operands of which at least one is complex.
+struct ComplexArgs {
+  const OpDef& op;
+  const Attrs& attrs;
+  std::span<const Expr> x;
+};
+
 /// A tensor of the reference interpreter: floats in double, the others exactly in int64.
 struct RefTensor {
   DType dtype = DType::F64;
@@ -206,6 +215,9 @@ struct OpDef {
   /// is from solving the problem `x`, relative to the sizes in it. Null: compared one by one.
   double (*residual)(const ReferenceArgs&) = nullptr;
   BatchRule (*batch)(const BatchArgs&) = nullptr;  // all but elementwise and reductions
+  /// What the op is on complex operands, in terms of real ones; null: it has no meaning there. A
+  /// graph has no complex values: there they are floats with a last axis of size 2.
+  std::vector<Expr> (*on_complex)(const ComplexArgs&) = nullptr;
   Samples samples = {};
 };
 inline bool has(const OpDef& op, std::uint32_t trait) { return (op.traits & trait) != 0; }

@@ -97,9 +97,10 @@ std::unordered_map<SizeId, SizeId> equalities(const Graph& g) {
   return to;
 }
 
+/// The type of an input. Complex numbers are floats with a last axis of size 2.
 Type graph_type(SizeTable& sizes, const TensorType& t, std::uint32_t input) {
   Type type;
-  type.dtype = t.dtype;
+  type.dtype = real_of(t.dtype);
   type.broadcast = t.broadcast;
   for (std::size_t i = 0; i < t.shape.size(); ++i) {
     Symbol s;
@@ -108,6 +109,7 @@ Type graph_type(SizeTable& sizes, const TensorType& t, std::uint32_t input) {
     s.index = static_cast<std::uint32_t>(i);
     type.dims.push_back(t.broadcastable(i) ? sizes.one() : sizes.symbol(s));
   }
+  if (is_complex(t.dtype)) type.dims.push_back(sizes.constant(2));
   return type;
 }
 
@@ -201,7 +203,8 @@ Captured capture(const CaptureArgs& args) {
     }
     OriginOverride origin(v->origin);
     if (auto* c = dynamic_cast<Constant*>(v)) {
-      values[v] = b.constant(c->value);
+      const bool pairs = is_complex(c->type.dtype);
+      values[v] = b.constant(pairs ? std::make_shared<Array>(c->value->as_pairs()) : c->value);
       continue;
     }
     if (!v->owner)
@@ -211,6 +214,10 @@ Captured capture(const CaptureArgs& args) {
                   "add it to inputs, give it a value by givens, or use a shared variable",
                   v->origin);
     Apply* a = v->owner.get();
+    if (has(*a->op, kPairView)) {
+      values[v] = values.at(a->inputs[0].get());
+      continue;
+    }
     auto it = applied.find(a);
     if (it == applied.end()) {
       std::vector<Value> inputs;

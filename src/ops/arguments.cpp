@@ -19,7 +19,7 @@ Expr int64_constant(std::int64_t value) { return constant(Array::scalar<std::int
 
 Expr typed_number(double value, DType dtype) {
   Array a = Array::empty(dtype, {});
-  if (is_float(dtype))
+  if (is_continuous(dtype))
     a.set_double(0, value);
   else
     a.set_int(0, static_cast<std::int64_t>(value));
@@ -27,7 +27,7 @@ Expr typed_number(double value, DType dtype) {
 }
 
 DType sum_dtype(DType t) {
-  if (is_float(t)) return t;
+  if (is_continuous(t)) return t;
   return is_unsigned_int(t) ? DType::U64 : DType::I64;
 }
 

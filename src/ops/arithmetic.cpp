@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 /// Elementwise ops of two numbers.
 namespace snug::ops {
@@ -22,6 +22,7 @@ const OpDef add = {
           Prim p = s.result == DType::Bool ? Prim::Or : Prim::Add;
           return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
         },
+    .on_complex = complex_linear,
     .samples = {.numpy = "a + b"},
 };
 
@@ -35,6 +36,7 @@ const OpDef sub = {
       return unbroadcast_all(g, {dy(g), snug::neg(dy(g))});
     },
     .scalar = binary<Prim::Sub>,
+    .on_complex = complex_linear,
     .samples = {.numpy = "a - b"},
 };
 
@@ -55,6 +57,7 @@ const OpDef mul = {
           Prim p = s.result == DType::Bool ? Prim::And : Prim::Mul;
           return s.call(p, s.arg(0, s.result), s.arg(1, s.result));
         },
+    .on_complex = complex_mul,
     .samples = {.numpy = "a * b"},
 };
 
@@ -71,6 +74,7 @@ const OpDef div = {
       return unbroadcast_all(g, std::move(out));
     },
     .scalar = binary<Prim::Div>,
+    .on_complex = complex_div,
     .samples = {.low = 0.5, .high = 4, .int_low = 1, .int_high = 9, .numpy = "a / b"},
 };
 
@@ -125,6 +129,7 @@ const OpDef pow = {
       return unbroadcast_all(g, std::move(out));
     },
     .scalar = binary<Prim::Pow>,
+    .on_complex = complex_pow,
     .samples = {.low = 0.2, .high = 3, .int_low = 0, .int_high = 3, .numpy = "np.power(a, b)"},
 };
 

@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -25,6 +25,7 @@ const OpDef isnan = {
     .infer = compare_rule,
     .no_grad = kStep,
     .scalar = float_test<Prim::IsNan>,
+    .on_complex = complex_any_part,
     .samples = {.differentiable = false, .numpy = "np.isnan(a)"},
 };
 
@@ -35,6 +36,7 @@ const OpDef isinf = {
     .infer = compare_rule,
     .no_grad = kStep,
     .scalar = float_test<Prim::IsInf>,
+    .on_complex = complex_any_part,
     .samples = {.differentiable = false, .numpy = "np.isinf(a)"},
 };
 
@@ -100,6 +102,7 @@ const OpDef eq = {
     .infer = compare_rule,
     .no_grad = kStep,
     .scalar = comparison<Prim::Eq>,
+    .on_complex = complex_both_parts,
     .samples = {.differentiable = false, .numpy = "a == b"},
 };
 
@@ -111,6 +114,7 @@ const OpDef ne = {
     .infer = compare_rule,
     .no_grad = kStep,
     .scalar = comparison<Prim::Ne>,
+    .on_complex = complex_any_part,
     .samples = {.differentiable = false, .numpy = "a != b"},
 };
 
@@ -187,6 +191,7 @@ const OpDef switch_ = {
           if (c.dtype() != DType::Bool) c = s.call(Prim::Ne, c, s.integer(0, c.dtype()));
           return s.select(c, s.arg(1, s.result), s.arg(2, s.result));
         },
+    .on_complex = complex_switch,
     .samples = {.numpy = "np.where(a, b, c)"},
 };
 

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -29,6 +29,7 @@ const OpDef neg = {
     .infer = signed_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {snug::neg(dy(g))}; },
     .scalar = unary<Prim::Neg>,
+    .on_complex = complex_linear,
     .samples = {.numpy = "-a"},
 };
 
@@ -42,6 +43,7 @@ const OpDef abs = {
         [](ScalarBuilder& s, const Attrs&) {
           return s.result == DType::Bool ? s.arg(0) : s.call(Prim::Abs, s.arg(0));
         },
+    .on_complex = complex_abs,
     .samples = {.numpy = "np.abs(a)"},
 };
 
@@ -62,6 +64,7 @@ const OpDef sqr = {
     .infer = signed_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * (number(2, dy(g)) * g.x[0])}; },
     .scalar = unary<Prim::Sqr>,
+    .on_complex = complex_sqr,
     .samples = {.numpy = "np.square(a)"},
 };
 
@@ -72,6 +75,7 @@ const OpDef sqrt = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * number(0.5, dy(g)) / g.y[0]}; },
     .scalar = unary<Prim::Sqrt>,
+    .on_complex = complex_sqrt,
     .samples = {.low = 0.1, .high = 4, .int_low = 0, .numpy = "np.sqrt(a)"},
 };
 
@@ -82,6 +86,7 @@ const OpDef exp = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * g.y[0]}; },
     .scalar = unary<Prim::Exp>,
+    .on_complex = complex_exp,
     .samples = {.numpy = "np.exp(a)"},
 };
 
@@ -92,6 +97,7 @@ const OpDef expm1 = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * snug::exp(g.x[0])}; },
     .scalar = unary<Prim::Expm1>,
+    .on_complex = complex_expm1,
     .samples = {.numpy = "np.expm1(a)"},
 };
 
@@ -102,6 +108,7 @@ const OpDef exp2 = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * g.y[0] * number(M_LN2, dy(g))}; },
     .scalar = unary<Prim::Exp2>,
+    .on_complex = complex_exp2,
     .samples = {.numpy = "np.exp2(a)"},
 };
 
@@ -112,6 +119,7 @@ const OpDef log = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) / g.x[0]}; },
     .scalar = unary<Prim::Log>,
+    .on_complex = complex_log,
     .samples = {.low = 0.1, .high = 10, .int_low = 1, .int_high = 20, .numpy = "np.log(a)"},
 };
 
@@ -122,6 +130,7 @@ const OpDef log1p = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) / (number(1, dy(g)) + g.x[0])}; },
     .scalar = unary<Prim::Log1p>,
+    .on_complex = complex_log1p,
     .samples = {.low = -0.9, .high = 10, .int_low = 0, .int_high = 20, .numpy = "np.log1p(a)"},
 };
 
@@ -132,6 +141,7 @@ const OpDef log2 = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * number(M_LOG2E, dy(g)) / g.x[0]}; },
     .scalar = unary<Prim::Log2>,
+    .on_complex = complex_log2,
     .samples = {.low = 0.1, .high = 10, .int_low = 1, .int_high = 20, .numpy = "np.log2(a)"},
 };
 
@@ -142,6 +152,7 @@ const OpDef log10 = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * number(M_LOG10E, dy(g)) / g.x[0]}; },
     .scalar = unary<Prim::Log10>,
+    .on_complex = complex_log10,
     .samples = {.low = 0.1, .high = 10, .int_low = 1, .int_high = 20, .numpy = "np.log10(a)"},
 };
 
@@ -154,6 +165,7 @@ const OpDef tanh = {
       return {dy(g) * (number(1, dy(g)) - snug::sqr(g.y[0]))};
     },
     .scalar = unary<Prim::Tanh>,
+    .on_complex = complex_tanh,
     .samples = {.numpy = "np.tanh(a)"},
 };
 
@@ -211,6 +223,7 @@ const OpDef sin = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * snug::cos(g.x[0])}; },
     .scalar = unary<Prim::Sin>,
+    .on_complex = complex_sin,
     .samples = {.numpy = "np.sin(a)"},
 };
 
@@ -221,6 +234,7 @@ const OpDef cos = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {snug::neg(dy(g) * snug::sin(g.x[0]))}; },
     .scalar = unary<Prim::Cos>,
+    .on_complex = complex_cos,
     .samples = {.numpy = "np.cos(a)"},
 };
 
@@ -233,6 +247,7 @@ const OpDef tan = {
       return {dy(g) * (number(1, dy(g)) + snug::sqr(g.y[0]))};
     },
     .scalar = unary<Prim::Tan>,
+    .on_complex = complex_tan,
     .samples = {.low = -1.3, .high = 1.3, .numpy = "np.tan(a)"},
 };
 
@@ -279,6 +294,7 @@ const OpDef sinh = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * snug::cosh(g.x[0])}; },
     .scalar = unary<Prim::Sinh>,
+    .on_complex = complex_sinh,
     .samples = {.numpy = "np.sinh(a)"},
 };
 
@@ -289,6 +305,7 @@ const OpDef cosh = {
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs { return {dy(g) * snug::sinh(g.x[0])}; },
     .scalar = unary<Prim::Cosh>,
+    .on_complex = complex_cosh,
     .samples = {.numpy = "np.cosh(a)"},
 };
 
@@ -377,6 +394,7 @@ const OpDef cast = {
       return {is_float(g.x[0].dtype()) ? snug::cast(dy(g), g.x[0].dtype()) : dy(g)};
     },
     .scalar = [](ScalarBuilder& s, const Attrs&) { return s.arg(0, s.result); },
+    .on_complex = complex_cast,
 };
 
 const OpDef stop_gradient = {
@@ -386,6 +404,7 @@ const OpDef stop_gradient = {
     .infer = upcast_rule,
     .grad = zero_grad,
     .scalar = [](ScalarBuilder& s, const Attrs&) { return s.arg(0); },
+    .on_complex = complex_linear,
     .samples = {.differentiable = false, .numpy = "a"},
 };
 

@@ -24,6 +24,7 @@ std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int nd
 // ---- reductions ----
 
 DType accumulator(DType t) {
+  t = real_of(t);
   if (t == DType::F16 || t == DType::BF16) return DType::F32;
   return t == DType::F32 ? DType::F64 : t;
 }
@@ -42,8 +43,13 @@ Expr reduce(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& given, bo
 
 Expr reduce_sum(const OpDef& op, ReduceOp kind, const Expr& x, const Axes& axes, bool keepdims,
                 std::optional<DType> dtype, std::optional<DType> acc) {
+  require_expr(op.name.data(), x);
   DType out = dtype.value_or(sum_dtype(x.dtype()));
-  return reduce(op, kind, x, axes, keepdims, out, acc.value_or(accumulator(out)));
+  if (is_complex(x.dtype()) && !is_complex(out))
+    fail(Fault::Type, fmt::format("{}: of {} is no {}", op.name, name_of(x.dtype()), name_of(out)),
+         "take the real part, imaginary part or absolute value");
+  return reduce(op, kind, is_complex(out) ? cast(x, complex_of(x.dtype())) : x, axes, keepdims, out,
+                acc.value_or(accumulator(out)));
 }
 
 /// The number of elements that a reduction takes together, as a 0-d int64.
@@ -63,6 +69,9 @@ DType moment_dtype(const Expr& x) { return is_float(x.dtype()) ? x.dtype() : DTy
 Expr wide_var(const char* what, const Arg& given, const Axes& axes, bool keepdims,
               std::int64_t ddof, bool corrected) {
   require_expr(what, given.expr);
+  if (is_complex(given.expr.dtype()))
+    return wide_var(what, real(given), axes, keepdims, ddof, corrected) +
+           wide_var(what, imag(given), axes, keepdims, ddof, corrected);
   DType out = moment_dtype(given.expr);
   Expr x = cast(given, size_of(out) == 2 ? DType::F32 : out);
   Expr centred = x - mean(x, axes, true);
@@ -102,8 +111,7 @@ Array zeros(const Dims& shape, DType dtype) { return Array::zeros(dtype, shape);
 
 Array ones(const Dims& shape, DType dtype) {
   Array a = Array::empty(dtype, shape);
-  for (std::int64_t k = 0, n = a.size(); k < n; ++k)
-    is_float(dtype) ? a.set_double(k, 1) : a.set_int(k, 1);
+  for (std::int64_t k = 0, n = a.size(); k < n; ++k) a.set_int(k, 1);
   return a;
 }
 
@@ -150,6 +158,8 @@ Expr cast(const Arg& x, DType dtype) {
   Scope scope(x);
   require_expr("cast", x.expr);
   if (x.expr.dtype() == dtype) return x.expr;
+  if (is_complex(dtype) && !is_complex(x.expr.dtype()))
+    return complex(cast(x, real_of(dtype)), typed_number(0, real_of(dtype)));
   return apply(ops::cast, {x.expr}, {{"dtype", dtype}});
 }
 
@@ -166,7 +176,7 @@ Expr div(const Arg& a, const Arg& b) {
   Scope scope(a);
   require_expr("div", a.expr);
   require_expr("div", b.expr);
-  if (is_float(a.expr.dtype()) || is_float(b.expr.dtype())) return binary(ops::div, a, b);
+  if (is_continuous(a.expr.dtype()) || is_continuous(b.expr.dtype())) return binary(ops::div, a, b);
   if (int_division() == IntDivision::Floor) return floor_div(a, b);
   if (int_division() == IntDivision::Raise)
     fail(Fault::Type, "div: both operands are integers, and config.int_division is 'raise'",
@@ -219,15 +229,15 @@ Expr mean(const Arg& x, const Axes& axes, bool keepdims, std::optional<DType> dt
           std::optional<DType> acc) {
   Scope scope(x);
   require_expr("mean", x.expr);
-  DType out = dtype.value_or(is_float(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
-  if (!is_float(out))
+  DType out = dtype.value_or(is_continuous(x.expr.dtype()) ? x.expr.dtype() : DType::F64);
+  if (!is_continuous(out))
     fail(Fault::Type, fmt::format("mean: the result is a float, not {}", name_of(out)),
          "cast the mean");
   // A sum of 16-bit floats overflows where their mean does not.
   DType work = size_of(out) == 2 ? DType::F32 : out;
   Expr total = reduce_sum(ops::sum, ReduceOp::Sum, x.expr, axes, keepdims, work, acc);
   Expr n = reduced_count(x.expr, normal_axes("mean", axes, x.expr.ndim()));
-  return cast(total / cast(n, work), out);
+  return cast(total / cast(n, real_of(work)), out);
 }
 
 Expr max(const Arg& x, const Axes& axes, bool keepdims) {

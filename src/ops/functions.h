@@ -25,7 +25,8 @@ Expr tensor(DType dtype, int ndim, std::string name = {}, std::uint8_t broadcast
             Here where = Here::current());
 
 /// scalar, vector, matrix, row, col, tensor3 and tensor4 of the default float type; with a letter
-/// in front of a fixed one: b int8, w int16, i int32, l int64, f float32, d float64.
+/// in front of a fixed one: b int8, w int16, i int32, l int64, f float32, d float64, c complex64, z
+/// complex128.
 #define SNUG_INPUTS(letter, dtype)                                                   \
   inline Expr letter##scalar(std::string name = {}, Here where = Here::current()) {  \
     return tensor(dtype, 0, std::move(name), 0, where);                              \
@@ -55,6 +56,8 @@ SNUG_INPUTS(i, DType::I32)
 SNUG_INPUTS(l, DType::I64)
 SNUG_INPUTS(f, DType::F32)
 SNUG_INPUTS(d, DType::F64)
+SNUG_INPUTS(c, DType::C64)
+SNUG_INPUTS(z, DType::C128)
 #undef SNUG_INPUTS
 
 Expr shared(const Array& value, std::string name = {}, std::uint8_t broadcast = 0,
@@ -326,6 +329,8 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
 
 // Areas with a header of their own.
 #include "ops/branch_functions.h"
+#include "ops/complex_functions.h"
+#include "ops/fft_functions.h"
 #include "ops/index_functions.h"
 #include "ops/layout_functions.h"
 #include "ops/linalg_functions.h"  // IWYU pragma: export

@@ -1,5 +1,5 @@
 #include "ops/batch_rules.h"
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -138,6 +138,7 @@ const OpDef gather = {
                        [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
     .batch = batch_gather,
+    .on_complex = complex_linear,
 };
 
 const OpDef scatter_add = {
@@ -154,6 +155,7 @@ const OpDef scatter_add = {
     },
     .reference = put_reference<true>,
     .batch = batch_scatter,
+    .on_complex = complex_linear,
 };
 
 const OpDef scatter_set = {
@@ -172,6 +174,7 @@ const OpDef scatter_set = {
     },
     .reference = put_reference<false>,
     .batch = batch_scatter,
+    .on_complex = complex_linear,
 };
 
 const OpDef nonzero = {

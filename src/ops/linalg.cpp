@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "ops/batch_rules.h"
+#include "ops/complex_rules.h"
 #include "ops/dense.h"
 
 namespace snug::ops {
@@ -195,6 +196,7 @@ const OpDef dot = {
                    r.x[1]->shape[1]);
         },
     .batch = batch_dot,
+    .on_complex = complex_product,
 };
 
 const OpDef batched_dot = {
@@ -222,6 +224,7 @@ const OpDef batched_dot = {
                      a[1], a[2], b[2]);
         },
     .batch = batch_batched_dot,
+    .on_complex = complex_product,
 };
 
 const OpDef cholesky = {

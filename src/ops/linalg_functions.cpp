@@ -11,7 +11,8 @@ namespace {
 /// A product row on operands of one dtype; bools multiply as "any of both".
 Expr product(const OpDef& op, const Expr& a, const Expr& b) {
   DType t = upcast(a.dtype(), b.dtype());
-  if (t != DType::Bool) return apply(op, {cast(a, t), cast(b, t)});
+  auto fitted = [&](const Expr& x) { return cast(x, is_complex(x.dtype()) ? t : real_of(t)); };
+  if (t != DType::Bool) return apply(op, {fitted(a), fitted(b)});
   Expr n = apply(op, {cast(a, DType::I64), cast(b, DType::I64)});
   return ne(n, int64_constant(0));
 }

@@ -165,7 +165,7 @@ Exprs loop_grad(const GradArgs& g) {
   std::vector<std::size_t> states, sequences, captures;  // operand numbers
   for (std::size_t k = 0; k < parts.n_state; ++k) {
     const std::size_t operand = parts.state(k);
-    if (!is_float(g.x[operand].dtype())) continue;
+    if (!is_continuous(g.x[operand].dtype())) continue;
     states.push_back(operand);
     dstate.push_back(snug::input(param(operand).type()));
     dstate_init.push_back(g.dy[k] ? g.dy[k] : snug::zeros_like(g.x[operand]));
@@ -180,12 +180,12 @@ Exprs loop_grad(const GradArgs& g) {
     dresults[parts.n_state + k] = dout.back();
   }
   for (std::size_t k = 0; k < parts.n_seq; ++k)
-    if (g.wanted[parts.seq(k)] && is_float(g.x[parts.seq(k)].dtype())) {
+    if (g.wanted[parts.seq(k)] && is_continuous(g.x[parts.seq(k)].dtype())) {
       sequences.push_back(parts.seq(k));
       wrt.push_back(param(parts.seq(k)));
     }
   for (std::size_t k = parts.captures(); k < g.x.size(); ++k)
-    if (g.wanted[k] && is_float(g.x[k].dtype())) {
+    if (g.wanted[k] && is_continuous(g.x[k].dtype())) {
       captures.push_back(k);
       wrt.push_back(param(k));
       dcapture.push_back(snug::input(param(k).type()));
@@ -264,7 +264,7 @@ const OpDef loop = {
         "the last states and the stacked outputs.",
     .arity = -1,
     .outputs = -1,
-    .traits = kInner,
+    .traits = kTakesComplex | kInner,
     .infer = loop_rule,
     .grad = loop_grad,
     .reference = loop_reference,

@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -67,6 +67,7 @@ const OpDef sum = {
       return {apply(ops::broadcast_to, {dy, snug::shape(x)},
                     {{"broadcast", std::int64_t{x.type().broadcast}}})};
     },
+    .on_complex = complex_linear,
     .samples = {.numpy = "np.sum(a, axis)"},
 };
 

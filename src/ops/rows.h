@@ -17,6 +17,10 @@ extern const OpDef gamma, gammaln, digamma, trigamma, polygamma, erfinv, erfcinv
 // compare.cpp
 extern const OpDef isnan, isinf, invert, lt, le, gt, ge, eq, ne, bit_and, bit_or, bit_xor, shl, shr,
     switch_;
+// complex.cpp
+extern const OpDef view_as_real, view_as_complex, real, imag, pair;
+// fft.cpp
+extern const OpDef fft, rfft, irfft;
 // reduce.cpp
 extern const OpDef sum, prod, max, min, any, all, argmax, argmin;
 // views.cpp

@@ -155,7 +155,7 @@ Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
 
 Expr number(double value, const Expr& like) {
   Array a = Array::empty(like.dtype(), {});
-  if (is_float(like.dtype()))
+  if (is_continuous(like.dtype()))
     a.set_double(0, value);
   else
     a.set_int(0, static_cast<std::int64_t>(value));

@@ -250,9 +250,13 @@ Expr arange(const Arg& start, const Arg& stop, const Arg& step, std::optional<DT
     require_expr("arange", e);
     if (e.ndim() != 0)
       fail(Fault::Type, fmt::format("arange: takes 0-d values, not {}", snug::describe(e.type())));
+    if (is_complex(e.dtype()))
+      fail(Fault::Type, fmt::format("arange: takes real numbers, not {}", name_of(e.dtype())));
   }
-  if (is_discrete(a.dtype()) && is_discrete(b.dtype()) && is_discrete(s.dtype()))
-    return apply(ops::arange, {a, s, b}, {{"dtype", dtype.value_or(DType::I64)}});
+  if (is_discrete(a.dtype()) && is_discrete(b.dtype()) && is_discrete(s.dtype())) {
+    const DType t = dtype.value_or(DType::I64);
+    return cast(apply(ops::arange, {a, s, b}, {{"dtype", real_of(t)}}), t);
+  }
   DType out = dtype.value_or(upcast(upcast(a.dtype(), b.dtype()), s.dtype()));
   const Array *va = constant_value(a), *vb = constant_value(b), *vs = constant_value(s);
   Expr n;
@@ -267,7 +271,7 @@ Expr arange(const Arg& start, const Arg& stop, const Arg& step, std::optional<DT
 
 Expr eye(const Arg& n, const Arg& m, std::int64_t k, DType dtype) {
   Scope scope(n);
-  return apply(ops::eye, {n.expr, m.expr}, {{"k", k}, {"dtype", dtype}});
+  return cast(apply(ops::eye, {n.expr, m.expr}, {{"k", k}, {"dtype", real_of(dtype)}}), dtype);
 }
 
 namespace {

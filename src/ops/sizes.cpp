@@ -1,4 +1,4 @@
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 
@@ -16,6 +16,7 @@ const OpDef shape = {
         [](const ReferenceArgs& r) {
           for (std::size_t i = 0; i < r.x[0]->shape.size(); ++i) r.y[0].i[i] = r.x[0]->shape[i];
         },
+    .on_complex = complex_shape,
     .samples = {.differentiable = false, .numpy = "np.array(a.shape)"},
 };
 

@@ -1,5 +1,5 @@
 #include "ops/batch_rules.h"
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 /// attr `spec`: four integers per leading axis: kind (0: range, 1: single index, which drops the
 /// axis), then for start, stop and step 0 if absent and 1 if the next size input has it (a single
@@ -272,6 +272,7 @@ const OpDef slice = {
                       [&](std::int64_t at, std::int64_t k) { r.y[0].set(k, r.x[0]->at(at)); });
         },
     .batch = batch_slice,
+    .on_complex = complex_linear,
 };
 
 const OpDef slice_set = {
@@ -291,6 +292,7 @@ const OpDef slice_set = {
     },
     .reference = put_reference<false>,
     .batch = batch_put_slice,
+    .on_complex = complex_linear,
 };
 
 const OpDef slice_inc = {
@@ -308,6 +310,7 @@ const OpDef slice_inc = {
     },
     .reference = put_reference<true>,
     .batch = batch_put_slice,
+    .on_complex = complex_linear,
 };
 
 }  // namespace snug::ops

@@ -81,7 +81,7 @@ std::vector<Item> expand(const Expr& x, const std::vector<IndexItem>& given) {
     if (g.kind == IndexItem::Kind::Range) ++used;
     if (g.kind != IndexItem::Kind::Index) continue;
     if (!g.index) fail(Fault::Type, "index: an index is an empty expression");
-    if (is_float(g.index.dtype()))
+    if (!is_discrete(g.index.dtype()))
       fail(Fault::Type,
            fmt::format("index: an index is an integer or a mask of bools, not {}",
                        snug::describe(g.index.type())),

@@ -2,7 +2,7 @@
 
 #include "expr/shape_text.h"
 #include "ops/batch_rules.h"
-#include "ops/rules.h"
+#include "ops/complex_rules.h"
 
 namespace snug::ops {
 namespace {
@@ -340,6 +340,7 @@ const OpDef dimshuffle = {
     .source_axis = dimshuffle_axis,
     .reference = dimshuffle_reference,
     .batch = batch_dimshuffle,
+    .on_complex = complex_dimshuffle,
 };
 
 const OpDef broadcast_to = {
@@ -354,6 +355,7 @@ const OpDef broadcast_to = {
     .source_axis = broadcast_to_axis,
     .reference = broadcast_to_reference,
     .batch = batch_broadcast_to,
+    .on_complex = complex_with_shape,
 };
 
 const OpDef reshape = {
@@ -369,6 +371,7 @@ const OpDef reshape = {
     .view = reshape_view,
     .reference = copy_reference,
     .batch = batch_reshape,
+    .on_complex = complex_with_shape,
 };
 
 const OpDef rebroadcast = {
@@ -395,6 +398,7 @@ const OpDef rebroadcast = {
     .source_axis = same_axis,
     .reference = copy_reference,
     .batch = batch_same,
+    .on_complex = complex_linear,
 };
 
 const OpDef concatenate = {
@@ -405,6 +409,7 @@ const OpDef concatenate = {
     .grad = concatenate_grad,
     .reference = concatenate_reference,
     .batch = batch_other_axes,
+    .on_complex = complex_linear,
 };
 
 }  // namespace snug::ops

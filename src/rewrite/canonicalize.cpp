@@ -10,6 +10,10 @@ constexpr Rule kRules[] = {
     {"broadcast_to(broadcast_to(x, s), t) -> broadcast_to(x, t)"},
     {"reshape(reshape(x, s), t) -> reshape(x, t)"},
     {"rebroadcast(rebroadcast(x)) -> rebroadcast(x)"},
+    {"real(pair(x, y)) -> x"},
+    {"imag(pair(x, y)) -> y"},
+    {"pair(real(x), imag(x)) -> x"},
+    {"pair(x, y) + pair(u, v) -> pair(x + u, y + v)"},
 };
 
 bool numeric_constant(const Builder& b, Value v) { return scalar_of(b, v) || constant_like(b, v); }

@@ -1,3 +1,3 @@
 import snug.tensor as T
 
-T.matrix("x", dtype="complex64")
+T.matrix("x", dtype="complex256")

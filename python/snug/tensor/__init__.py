@@ -31,6 +31,7 @@ from snug.tensor import (
     _methods,
     _type_methods,
     extra_ops,
+    fft,
     nlinalg,
     nnet,
     opt,
@@ -41,6 +42,7 @@ from snug.tensor import (
 )
 from snug.tensor._arrays import *
 from snug.tensor._basic import *
+from snug.tensor._complex import *
 from snug.tensor._helpers import *
 from snug.tensor._op_classes import *
 from snug.tensor._special import *

@@ -50,6 +50,22 @@ class _Methods:
         """The transpose."""
         return _core.transpose(self)
 
+    @property
+    def real(self) -> TensorVariable:
+        """The real part."""
+        return _core.real(self)
+
+    @property
+    def imag(self) -> TensorVariable:
+        """The imaginary part."""
+        return _core.imag(self)
+
+    def conj(self) -> TensorVariable:
+        return _core.conj(self)
+
+    def conjugate(self) -> TensorVariable:
+        return _core.conj(self)
+
     def sum(self, axis=None, dtype=None, keepdims=False, acc_dtype=None) -> TensorVariable:
         return T.sum(self, axis, dtype, keepdims, acc_dtype)
 

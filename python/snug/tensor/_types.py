@@ -15,6 +15,8 @@ _LETTERS = {
     "l": "int64",
     "f": "float32",
     "d": "float64",
+    "c": "complex64",
+    "z": "complex128",
 }
 _PATTERNS = {
     "scalar": (),

@@ -31,6 +31,38 @@ class ConcatenateCall : public Call {
   std::int64_t axis_;
 };
 
+class PairCall : public Call {
+ public:
+  using Call::Call;
+
+  void run(const RunArgs& args) const override {
+    ArgDesc part = out(args, 0);
+    const Dims packed = contiguous_strides(in(args, 0).shape);
+    if (in(args, 0).strides == packed && in(args, 1).strides == packed)
+      return part.dtype == DType::F32 ? interleave<float>(args) : interleave<double>(args);
+    part.shape.pop_back();
+    part.strides.pop_back();
+    for (std::size_t i = 0; i < 2; ++i)
+      copy(part, args.out[0] + i * static_cast<std::size_t>(size_of(part.dtype)), in(args, i),
+           args.in[i], threads_);
+  }
+
+ private:
+  template <class T>
+  void interleave(const RunArgs& args) const {
+    const T *re = reinterpret_cast<const T*>(args.in[0]),
+            *im = reinterpret_cast<const T*>(args.in[1]);
+    T* to = reinterpret_cast<T*>(args.out[0]);
+    const std::int64_t count = product(in(args, 0).shape);
+    parallel_ranges(count, count, threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        to[2 * i] = re[i];
+        to[2 * i + 1] = im[i];
+      }
+    });
+  }
+};
+
 /// Python's slice over an axis of `size`: how many elements, from where.
 struct Range {
   std::int64_t start, count;
@@ -155,6 +187,7 @@ class SliceCall : public Call {
 Prepared prepare_concatenate(const CallSite& site) {
   return std::make_unique<ConcatenateCall>(site);
 }
+Prepared prepare_pair(const CallSite& site) { return std::make_unique<PairCall>(site); }
 Prepared prepare_slice_set(const CallSite& site) {
   return std::make_unique<SliceCall>(site, false);
 }

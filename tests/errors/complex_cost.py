@@ -1,0 +1,4 @@
+import snug.tensor as T
+
+z = T.zvector("z")
+T.grad((z * z).sum(), z)
