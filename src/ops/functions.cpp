@@ -62,7 +62,10 @@ Expr reduced_count(const Expr& x, const std::vector<std::int64_t>& axes) {
   return n;
 }
 
-DType moment_dtype(const Expr& x) { return is_float(x.dtype()) ? x.dtype() : DType::F64; }
+DType moment_dtype(const Expr& x) {
+  const DType part = real_of(x.dtype());
+  return is_float(part) ? part : DType::F64;
+}
 
 /// The variance in at least float32: a square of 16-bit floats overflows where their deviation does
 /// not.
