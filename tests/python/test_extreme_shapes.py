@@ -17,7 +17,7 @@ from row_examples import ROWS, Maker, example_of, takes
 # ---- huge
 
 # Rows whose examples have other needs than sizes: square matrices, filters smaller than images.
-SQUARE = {"cholesky", "solve"}
+SQUARE = {"cholesky", "det", "eigh", "eigvalsh", "expm", "inverse", "slogdet", "solve"}
 HUGE = {
     0: (),
     1: (2**31 + 5,),
