@@ -57,6 +57,7 @@ def readable(function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
         raise _explained(name, signature, args, kwargs)
 
+    call.__doc__ = function.__nb_signature__[0][1]  # type: ignore[attr-defined]
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
