@@ -190,7 +190,11 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
     "softmax": "Softmax",
     "softplus": "softplus",
     "solve": _solve_text,
-    "stop_gradient": "DisconnectedGrad",
+    "disconnected_grad": "DisconnectedGrad",
+    "grad_clip": "GradClip",
+    "grad_scale": "GradScale",
+    "stop_gradient": "ZeroGrad",
+    "undefined_grad": "UndefinedGrad",
     "sum": _sum_text,
 }
 

@@ -69,6 +69,8 @@ class _ApplyMethods:
 
 for _name, _member in list(vars(_ApplyMethods).items()):
     if not _name.startswith("_"):
+        _function = _member.fget if isinstance(_member, property) else _member
+        _function.__module__, _function.__qualname__ = _core.__name__, f"Apply.{_name}"
         setattr(Apply, _name, _member)
 
 

@@ -292,7 +292,7 @@ def get_scalar_constant_value(
             # Broadcast axes have size 1 in the numbers that stand for the operands.
             shaped = [(x, n.dimshuffle(*["x"] * x.ndim)) for x, n in numbers]
             types = [(x, T.patternbroadcast(n, x.broadcastable)) for x, n in shaped]
-            (folded,) = _core.substitute([v], types)
+            (folded,) = _core.copy_graph([v], types, False)
             return _repeated(folded.eval())
     raise error(
         NotScalarConstantError, f"get_scalar_constant_value: {orig_v} is not a constant scalar"

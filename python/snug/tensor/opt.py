@@ -24,7 +24,7 @@ class Assert:
 
     def __call__(self, value: Any, *conds: Any) -> _core.Variable:
         conditions = [np.asarray(c) if isinstance(c, bool) else c for c in conds]
-        return _core.assert_(value, conditions, str(self.msg))
+        return _core.assert_all(value, conditions, str(self.msg))
 
 
 assert_ = assert_op = Assert()
