@@ -74,6 +74,9 @@ void define(nb::module_& m, const char* name, R (*f)(P...), const Extra&... extr
       doc_of(name).c_str(), extra...);
 }
 
-void bind_shapes(nb::module_& m);  // called by bind_ops
+// Called by bind_ops.
+void bind_networks(nb::module_& m);
+void bind_shapes(nb::module_& m);
+void bind_special(nb::module_& m);
 
 }  // namespace snug::python

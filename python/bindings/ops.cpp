@@ -34,8 +34,6 @@ constexpr std::pair<const char*, Unary> kUnary[] = {
     {"isnan", snug::isnan},       {"isinf", snug::isinf},
     {"invert", snug::invert},     {"stop_gradient", snug::stop_gradient},
     {"identity", snug::identity}, {"shape", snug::shape},
-    {"softmax", snug::softmax},   {"log_softmax", snug::log_softmax},
-    {"relu", snug::relu},
 };
 constexpr std::pair<const char*, Binary> kBinary[] = {
     {"add", snug::add},
@@ -61,8 +59,6 @@ constexpr std::pair<const char*, Binary> kBinary[] = {
     {"shr", snug::shr},
     {"dot", snug::dot},
     {"batched_dot", snug::batched_dot},
-    {"categorical_crossentropy", snug::categorical_crossentropy},
-    {"binary_crossentropy", snug::binary_crossentropy},
 };
 
 void bind_elementwise(nb::module_& m) {
@@ -85,7 +81,7 @@ constexpr std::pair<const char*, Reduce> kReduce[] = {
     {"max", snug::max}, {"min", snug::min},       {"any", snug::any},
     {"all", snug::all}, {"argmax", snug::argmax}, {"argmin", snug::argmin},
 };
-using Moment = Expr (*)(const Arg&, const Axes&, bool, std::int64_t);
+using Moment = Expr (*)(const Arg&, const Axes&, bool, std::int64_t, bool);
 constexpr std::pair<const char*, Moment> kMoment[] = {{"var", snug::var}, {"std", snug::stddev}};
 
 void bind_reductions(nb::module_& m) {
@@ -96,7 +92,7 @@ void bind_reductions(nb::module_& m) {
     define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false);
   for (auto [name, f] : kMoment)
     define(m, name, f, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false,
-           arg("ddof") = 0);
+           arg("ddof") = 0, arg("corrected") = false);
 }
 
 void bind_linear(nb::module_& m) {
@@ -226,6 +222,8 @@ void bind_ops(nb::module_& m) {
   bind_reductions(m);
   bind_shapes(m);
   bind_linear(m);
+  bind_special(m);
+  bind_networks(m);
   bind_random(m);
   bind_loops(m);
   bind_grad(m);

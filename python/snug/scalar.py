@@ -99,11 +99,11 @@ Erfcx erfcx erfcx|Erfinv erfinv erfinv|Exp exp exp|Exp2 exp2 exp2|Expm1 expm1 ex
 Floor floor floor|Gamma gamma gamma|GammaLn gammaln gammaln|I0 i0 i0|I1 i1 i1
 Identity identity=tensor_copy|Imag imag imag|Inv inv|Invert invert invert|IsInf isinf isinf
 IsNan isnan isnan|J0 j0 j0|J1 j1 j1|Log log log|Log10 log10 log10|Log1p log1p log1p
-Log2 log2 log2|Neg neg neg|Psi psi psi|Rad2Deg rad2deg|Real real real
+Log2 log2 log2|Neg neg neg|Psi psi digamma|Rad2Deg rad2deg|Real real real
 RoundHalfAwayFromZero round_half_away_from_zero
 RoundHalfToEven round_half_to_even round|Sgn sgn sign|Sin sin sin|Sinh sinh sinh|Sqr sqr sqr
 Sqrt sqrt sqrt|ScalarSigmoid sigmoid sigmoid|ScalarSoftplus softplus softplus|Tan tan tan
-Tanh tanh tanh|TriGamma tri_gamma tri_gamma|Trunc trunc trunc
+Tanh tanh tanh|TriGamma tri_gamma trigamma|Trunc trunc trunc
 """
 _BINARY = """
 Sub sub sub|TrueDiv true_div div|IntDiv int_div floor_div|Mod mod mod|Pow pow pow

@@ -48,6 +48,8 @@ Expr stable_log(const Expr& x) {
   if (Expr u = one_plus_exp(x)) return softplus(u);
   if (is(x, ops::sigmoid)) return neg(softplus(negated(operand(x))));
   if (is(x, ops::softmax)) return log_softmax(operand(x));
+  if (is(x, ops::dimshuffle) && is(operand(x), ops::softmax))
+    return dimshuffle(log_softmax(operand(operand(x))), x->owner->attrs.ints("pattern"));
   if (is(x, ops::sub) && is_number(operand(x, 0), 1) && is(operand(x, 1), ops::sigmoid))
     return neg(softplus(operand(operand(x, 1))));
   return {};

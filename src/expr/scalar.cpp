@@ -7,20 +7,23 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/special.h"
 
 namespace snug {
 
 const char* name_of(Prim p) {
   constexpr const char* kNames[] = {
-      "const",     "arg",   "index", "flat_index", "add",   "sub",    "mul",   "div",
-      "floor_div", "mod",   "pow",   "min",        "max",   "fma",    "neg",   "abs",
-      "sign",      "sqr",   "sqrt",  "floor",      "ceil",  "trunc",  "round", "exp",
-      "expm1",     "exp2",  "log",   "log1p",      "log2",  "log10",  "tanh",  "sigmoid",
-      "softplus",  "erf",   "erfc",  "sin",        "cos",   "tan",    "asin",  "acos",
-      "atan",      "atan2", "sinh",  "cosh",       "asinh", "acosh",  "atanh", "isnan",
-      "isinf",     "lt",    "le",    "gt",         "ge",    "eq",     "ne",    "and",
-      "or",        "xor",   "not",   "shl",        "shr",   "select", "cast",  "philox",
-      "load",      "store", "reduce"};
+      "const",     "arg",     "index",     "flat_index", "add",       "sub",     "mul",   "div",
+      "floor_div", "mod",     "pow",       "min",        "max",       "fma",     "neg",   "abs",
+      "sign",      "sqr",     "sqrt",      "floor",      "ceil",      "trunc",   "round", "exp",
+      "expm1",     "exp2",    "log",       "log1p",      "log2",      "log10",   "tanh",  "sigmoid",
+      "softplus",  "erf",     "erfc",      "sin",        "cos",       "tan",     "asin",  "acos",
+      "atan",      "atan2",   "sinh",      "cosh",       "asinh",     "acosh",   "atanh", "erfcx",
+      "gamma",     "gammaln", "digamma",   "trigamma",   "erfinv",    "erfcinv", "j0",    "j1",
+      "i0",        "i1",      "polygamma", "gammainc",   "gammaincc", "jv",      "iv",    "isnan",
+      "isinf",     "lt",      "le",        "gt",         "ge",        "eq",      "ne",    "and",
+      "or",        "xor",     "not",       "shl",        "shr",       "select",  "cast",  "philox",
+      "load",      "store",   "reduce"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Prim::Reduce) + 1);
   return kNames[static_cast<int>(p)];
 }
@@ -184,6 +187,22 @@ double float_op(Prim p, double a, double b, double c) {
     case Prim::Asinh: return std::asinh(a);
     case Prim::Acosh: return std::acosh(a);
     case Prim::Atanh: return std::atanh(a);
+    case Prim::Erfcx: return special::erfcx(a);
+    case Prim::Gamma: return special::gamma(a);
+    case Prim::Gammaln: return special::gammaln(a);
+    case Prim::Digamma: return special::digamma(a);
+    case Prim::Trigamma: return special::trigamma(a);
+    case Prim::Erfinv: return special::erfinv(a);
+    case Prim::Erfcinv: return special::erfcinv(a);
+    case Prim::J0: return special::j0(a);
+    case Prim::J1: return special::j1(a);
+    case Prim::I0: return special::i0(a);
+    case Prim::I1: return special::i1(a);
+    case Prim::Polygamma: return special::polygamma(a, b);
+    case Prim::Gammainc: return special::gammainc(a, b);
+    case Prim::Gammaincc: return special::gammaincc(a, b);
+    case Prim::Jv: return special::jv(a, b);
+    case Prim::Iv: return special::iv(a, b);
     default: internal_error("expr/scalar.cpp", fmt::format("{} on floats", name_of(p)));
   }
 }

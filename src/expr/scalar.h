@@ -61,6 +61,23 @@ enum class Prim : std::uint8_t {
   Asinh,
   Acosh,
   Atanh,
+  Erfcx,  // exp(x * x) * erfc(x)
+  // floats only, by the functions of base/special.h
+  Gamma,
+  Gammaln,
+  Digamma,
+  Trigamma,
+  Erfinv,
+  Erfcinv,
+  J0,
+  J1,
+  I0,
+  I1,
+  Polygamma,  // (n, x): derivative n of digamma
+  Gammainc,   // (k, x), regularised
+  Gammaincc,
+  Jv,  // (order, x)
+  Iv,
   IsNan,
   IsInf,
   // comparisons: operands of one dtype, result bool
@@ -102,10 +119,15 @@ constexpr int operand_count(Prim p) {
   if (p <= Prim::FlatIndex || p == Prim::Load) return 0;
   if (p == Prim::Fma || p == Prim::Select) return 3;
   if ((p >= Prim::Add && p <= Prim::Max) || (p >= Prim::Lt && p <= Prim::Xor) || p == Prim::Shl ||
-      p == Prim::Shr || p == Prim::Atan2 || p == Prim::Philox)
+      p == Prim::Shr || p == Prim::Atan2 || p == Prim::Philox ||
+      (p >= Prim::Polygamma && p <= Prim::Iv))
     return 2;
   return 1;
 }
+/// Functions that cost about as much as exp, or more.
+constexpr bool is_function(Prim p) { return (p >= Prim::Exp && p <= Prim::Iv) || p == Prim::Pow; }
+/// Functions that no device language has: the CPU calls base/special.h for them.
+constexpr bool is_special(Prim p) { return p >= Prim::Gamma && p <= Prim::Iv; }
 const char* name_of(Prim p);      // "exp"
 const char* name_of(ReduceOp r);  // "sum"
 

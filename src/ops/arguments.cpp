@@ -1,5 +1,7 @@
 #include "ops/arguments.h"
 
+#include <algorithm>
+
 namespace snug {
 
 void require_expr(const char* what, const Expr& e) {
@@ -24,11 +26,46 @@ Expr typed_number(double value, DType dtype) {
   return constant(a);
 }
 
+Expr in_float(const char* what, const Arg& x) {
+  require_expr(what, x.expr);
+  return cast(x, to_float(x.expr.dtype()));
+}
+
 std::int64_t ones_mask(const Expr& vector) {
   std::int64_t mask = 0;
   for (std::size_t k = 0; k < vector->elements.size() && k < 8; ++k)
     if (vector->elements_known[k] && vector->elements[k] == 1) mask |= std::int64_t{1} << k;
   return mask;
+}
+
+namespace {
+/// Adds broadcastable axes in front until it has `ndim` of them.
+Expr padded(const Expr& x, int ndim) {
+  if (x.ndim() == ndim) return x;
+  std::vector<std::int64_t> pattern(static_cast<std::size_t>(ndim - x.ndim()), -1);
+  for (int i = 0; i < x.ndim(); ++i) pattern.push_back(i);
+  return apply(ops::dimshuffle, {x}, {{"pattern", pattern}});
+}
+
+}  // namespace
+
+Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs) {
+  int ndim = 0;
+  for (const Expr& x : xs) {
+    require_expr(op.name.data(), x);
+    ndim = std::max(ndim, x.ndim());
+  }
+  for (Expr& x : xs) x = padded(x, ndim);
+  return apply(op, std::move(xs), std::move(attrs));
+}
+
+Expr unary(const OpDef& op, const Arg& x) {
+  Scope scope(x);
+  return elementwise(op, {x.expr});
+}
+Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
+  Scope scope(a);
+  return elementwise(op, {a.expr, b.expr});
 }
 
 }  // namespace snug

@@ -21,4 +21,11 @@ Expr typed_number(double value, DType dtype);
 /// The elements of a size vector known to be 1, as a mask.
 std::int64_t ones_mask(const Expr& vector);
 
+/// `x` cast to the float type that holds it.
+Expr in_float(const char* what, const Arg& x);
+/// An elementwise op on operands that are aligned at the last axis.
+Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs = {});
+Expr unary(const OpDef& op, const Arg& x);
+Expr binary(const OpDef& op, const Arg& a, const Arg& b);
+
 }  // namespace snug

@@ -162,8 +162,9 @@ const OpDef sigmoid = {
     .doc = "1 / (1 + exp(-x)).",
     .traits = kElementwise,
     .infer = float_rule,
+    // Not 1 - y, which is 0 where y rounds to 1.
     .grad = [](const GradArgs& g) -> Exprs {
-      return {dy(g) * g.y[0] * (number(1, dy(g)) - g.y[0])};
+      return {dy(g) * g.y[0] * snug::sigmoid(snug::neg(snug::cast(g.x[0], g.y[0].dtype())))};
     },
     .scalar = unary<Prim::Sigmoid>,
     .samples = {.numpy = "1 / (1 + np.exp(-a))"},

@@ -7,33 +7,6 @@
 namespace snug {
 namespace {
 
-/// Adds broadcastable axes in front until it has `ndim` of them.
-Expr padded(const Expr& x, int ndim) {
-  if (x.ndim() == ndim) return x;
-  std::vector<std::int64_t> pattern(static_cast<std::size_t>(ndim - x.ndim()), -1);
-  for (int i = 0; i < x.ndim(); ++i) pattern.push_back(i);
-  return apply(ops::dimshuffle, {x}, {{"pattern", pattern}});
-}
-
-Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs = {}) {
-  int ndim = 0;
-  for (const Expr& x : xs) {
-    require_expr(op.name.data(), x);
-    ndim = std::max(ndim, x.ndim());
-  }
-  for (Expr& x : xs) x = padded(x, ndim);
-  return apply(op, std::move(xs), std::move(attrs));
-}
-
-Expr unary(const OpDef& op, const Arg& x) {
-  Scope scope(x);
-  return elementwise(op, {x.expr});
-}
-Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
-  Scope scope(a);
-  return elementwise(op, {a.expr, b.expr});
-}
-
 std::vector<std::int64_t> normal_axes(const char* what, const Axes& axes, int ndim) {
   std::vector<std::int64_t> out;
   if (axes.all) {
@@ -86,6 +59,23 @@ Expr reduced_count(const Expr& x, const std::vector<std::int64_t>& axes) {
     n = axes.size() == 1 ? d : n * d;
   }
   return n;
+}
+
+DType moment_dtype(const Expr& x) { return is_float(x.dtype()) ? x.dtype() : DType::F64; }
+
+/// The variance in at least float32: a square of 16-bit floats overflows where their deviation does
+/// not.
+Expr wide_var(const char* what, const Arg& given, const Axes& axes, bool keepdims,
+              std::int64_t ddof, bool corrected) {
+  require_expr(what, given.expr);
+  DType out = moment_dtype(given.expr);
+  Expr x = cast(given, size_of(out) == 2 ? DType::F32 : out);
+  Expr centred = x - mean(x, axes, true);
+  Expr n = cast(reduced_count(x, normal_axes(what, axes, x.ndim())), x.dtype());
+  Expr total = sum(sqr(centred), axes, keepdims);
+  if (corrected) total = total - sqr(sum(centred, axes, keepdims)) / n;
+  if (ddof != 0) n = n - typed_number(static_cast<double>(ddof), x.dtype());
+  return total / n;
 }
 
 }  // namespace
@@ -273,18 +263,14 @@ Expr argmin(const Arg& x, const Axes& axes, bool keepdims) {
   return reduce(ops::argmin, ReduceOp::ArgMin, x.expr, axes, keepdims, DType::I64, x.expr.dtype());
 }
 
-Expr var(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof) {
+Expr var(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof, bool corrected) {
   Scope scope(x);
-  Expr centred = x.expr - mean(x, axes, true);
-  if (ddof == 0) return mean(sqr(centred), axes, keepdims);
-  Expr total = sum(sqr(centred), axes, keepdims);
-  Expr n = reduced_count(x.expr, normal_axes("var", axes, x.expr.ndim())) - Expr(ddof);
-  return total / cast(n, total.dtype());
+  return cast(wide_var("var", x, axes, keepdims, ddof, corrected), moment_dtype(x.expr));
 }
 
-Expr stddev(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof) {
+Expr stddev(const Arg& x, const Axes& axes, bool keepdims, std::int64_t ddof, bool corrected) {
   Scope scope(x);
-  return sqrt(var(x, axes, keepdims, ddof));
+  return cast(sqrt(wide_var("std", x, axes, keepdims, ddof, corrected)), moment_dtype(x.expr));
 }
 
 }  // namespace snug

@@ -166,8 +166,11 @@ Expr all(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 /// The first place of the largest element; over several axes, counted in C order.
 Expr argmax(const Arg& x, const Axes& axes = {}, bool keepdims = false);
 Expr argmin(const Arg& x, const Axes& axes = {}, bool keepdims = false);
-Expr var(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0);
-Expr stddev(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0);
+/// `corrected` takes out what the rounding of the mean adds.
+Expr var(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0,
+         bool corrected = false);
+Expr stddev(const Arg& x, const Axes& axes = {}, bool keepdims = false, std::int64_t ddof = 0,
+            bool corrected = false);
 
 // ---- shapes ----
 
@@ -272,15 +275,6 @@ struct ConvOptions {
 /// Images (batch, channels, rows, columns), filters (out, in / groups, rows, columns).
 Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 
-// ---- networks ----
-
-Expr softmax(const Arg& x);  // over the last axis
-Expr log_softmax(const Arg& x);
-Expr relu(const Arg& x);
-/// -log of the probability of the true class: `y` has class numbers, or one distribution per row.
-Expr categorical_crossentropy(const Arg& p, const Arg& y);
-Expr binary_crossentropy(const Arg& p, const Arg& y);
-
 // ---- random numbers ----
 
 /// A source of random expressions. Each draw has a state of its own, a shared variable that moves
@@ -330,3 +324,6 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
          const std::vector<Expr>& sequences, Here where = Here::current());
 
 }  // namespace snug
+
+#include "ops/network_functions.h"
+#include "ops/special_functions.h"

@@ -11,6 +11,9 @@ extern const OpDef neg, abs, sign, sqr, sqrt, exp, expm1, exp2, log, log1p, log2
     sigmoid, softplus, erf, erfc, sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh,
     floor, ceil, trunc, round, cast, stop_gradient;
 extern const OpDef add, sub, mul, div, floor_div, mod, pow, minimum, maximum, atan2;
+// special.cpp
+extern const OpDef gamma, gammaln, digamma, trigamma, polygamma, erfinv, erfcinv, erfcx, gammainc,
+    gammaincc, j0, j1, jv, i0, i1, iv, xlogx, xlogy0;
 // compare.cpp
 extern const OpDef isnan, isinf, invert, lt, le, gt, ge, eq, ne, bit_and, bit_or, bit_xor, shl, shr,
     switch_;

@@ -21,8 +21,8 @@ double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
   double work = 0;
   for (const Instr& in : builder.body) {
     if (operand_count(in.prim) == 0) continue;
-    bool function = (in.prim >= Prim::Exp && in.prim <= Prim::Atanh) || in.prim == Prim::Pow ||
-                    in.prim == Prim::Mod || in.prim == Prim::FloorDiv || in.prim == Prim::Philox;
+    bool function = is_function(in.prim) || in.prim == Prim::Mod || in.prim == Prim::FloorDiv ||
+                    in.prim == Prim::Philox;
     work += function ? 10 : 1;
   }
   return std::max(work, 1.0);

@@ -37,17 +37,17 @@ constexpr Rule kRules[] = {
     {"sigmoid(-x) * exp(x) -> sigmoid(x)", nullptr, "exp overflows"},
     {"sigmoid(x) * exp(-x) -> sigmoid(-x)", nullptr, "exp overflows"},
 
+    {"1 - sigmoid(x) -> sigmoid(-x)", nullptr, "accurate where sigmoid rounds to 1"},
     {"(d / sigmoid(x)) * sigmoid(x) -> d", nullptr, "the gradient of log(sigmoid(x))"},
     {"-(d / sigmoid(x)) * sigmoid(x) -> -d", nullptr, "the same"},
-    {"((d / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x)) -> d * sigmoid(x)", nullptr,
+    {"((d / sigmoid(-x)) * sigmoid(x)) * sigmoid(-x) -> d * sigmoid(x)", nullptr,
      "the gradient of log(1 - sigmoid(x))"},
-    {"(-(d / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x)) -> -(d * sigmoid(x))", nullptr,
-     "the same"},
-    {"((a / sigmoid(x) - b / (1 - sigmoid(x))) * sigmoid(x)) * (1 - sigmoid(x))"
-     " -> a * (1 - sigmoid(x)) - b * sigmoid(x)",
+    {"(-(d / sigmoid(-x)) * sigmoid(x)) * sigmoid(-x) -> -(d * sigmoid(x))", nullptr, "the same"},
+    {"((a / sigmoid(x) - b / sigmoid(-x)) * sigmoid(x)) * sigmoid(-x)"
+     " -> a * sigmoid(-x) - b * sigmoid(x)",
      nullptr, "the gradient of the binary cross-entropy"},
-    {"((a / sigmoid(x) + -(b / (1 - sigmoid(x)))) * sigmoid(x)) * (1 - sigmoid(x))"
-     " -> a * (1 - sigmoid(x)) - b * sigmoid(x)",
+    {"((a / sigmoid(x) + -(b / sigmoid(-x))) * sigmoid(x)) * sigmoid(-x)"
+     " -> a * sigmoid(-x) - b * sigmoid(x)",
      nullptr, "the same"},
 };
 
@@ -199,7 +199,17 @@ std::optional<Value> scattered_quotient(Builder& b, Value root) {
   return std::nullopt;
 }
 
+/// A softmax over another axis than the last is one behind views.
+std::optional<Value> log_of_views(Builder& b, Value root) {
+  Value p = operand(b, root, 0);
+  const std::vector<Value> views = strip_views(b, p);
+  if (views.empty() || !is(b, p, "softmax")) return std::nullopt;
+  return view_as(b, views, call(b, "log_softmax", {operand(b, p, 0)}));
+}
+
 constexpr CodeRule kCode[] = {
+    {"log(softmax(x)') -> log_softmax(x)', ' a view", "log", log_of_views,
+     "finite where a probability underflows"},
     {"scatter_add(0, d / softmax(x)[i..], i..) * softmax(x) -> scatter_add(0, d, i..)", "mul",
      scattered_quotient, "the gradient of the cross-entropy of a softmax"},
     {"log(sum(exp(x))) -> log(sum(exp(x - m))) + m, m = max(x)", "log", log_sum_exp,

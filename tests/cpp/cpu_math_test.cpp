@@ -17,6 +17,11 @@ Wide sigmoid(Wide x) {
   Wide e = expl(-fabsl(x));
   return x >= 0 ? 1 / (1 + e) : x < 0 ? e / (1 + e) : x;
 }
+Wide erfcx(Wide x) {
+  if (x < -200) return HUGE_VALL;
+  if (x < 100) return expl(x * x) * erfcl(x) * (1 + fmal(x, x, -x * x));
+  return 1 / (x * sqrtl(M_PIl)) * (1 - 1 / (2 * x * x) + 3 / (4 * x * x * x * x));
+}
 Wide softplus(Wide x) { return x != x ? x : fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
 
 const Function kFunctions[] = {
@@ -28,6 +33,7 @@ const Function kFunctions[] = {
     {Prim::Asin, asinl},        {Prim::Acos, acosl},   {Prim::Atan, atanl},
     {Prim::Sinh, sinhl},        {Prim::Cosh, coshl},   {Prim::Asinh, asinhl},
     {Prim::Acosh, acoshl},      {Prim::Atanh, atanhl}, {Prim::Sqrt, sqrtl},
+    {Prim::Erfcx, erfcx},
 };
 
 template <class T>

@@ -25,6 +25,7 @@ from snug.tensor import (
 from snug.tensor._basic import *
 from snug.tensor._helpers import *
 from snug.tensor._op_classes import *
+from snug.tensor._special import *
 from snug.tensor._types import *
 
 # Theano's modules, which pass on what is above.

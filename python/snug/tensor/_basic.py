@@ -58,7 +58,6 @@ from snug._core import (
     nonzero,
     ones_like,
     pow,
-    shape,
     shape_i,
     sigmoid,
     sin,
@@ -111,14 +110,13 @@ def _of_many(row: str, name: str) -> Any:
 
 add, mul = _of_many("add", "add"), _of_many("mul", "mul")
 and_, or_, xor = _of_many("bit_and", "and_"), _of_many("bit_or", "or_"), _of_many("bit_xor", "xor")
-int_div = floor_div
 square = sqr
 where = switch
 bitwise_and, bitwise_or, bitwise_xor = and_, or_, xor
 invert = bitwise_not = _core.invert
-logical_and, logical_or = and_, or_
 left_shift, right_shift = _core.shl, _core.shr
 newaxis = None
+shape = _core.shape
 
 
 def _integer(what: str, value: Any) -> int:
@@ -199,29 +197,6 @@ def abs(a: Any) -> _core.Variable:
     return abs_(a)
 
 
-def round(a: Any, mode: str | None = None) -> _core.Variable:
-    """The nearest integer. mode: "half_to_even" (the default) or "half_away_from_zero"."""
-    if mode in (None, "half_to_even"):
-        return _core.round(a)
-    if mode == "half_away_from_zero":
-        a = _core.as_tensor(a, "round")
-        return sgn(a) * floor(abs_(a) + 0.5)
-    raise error(
-        ValueError,
-        f"round: there is no mode {mode!r}",
-        "choose 'half_to_even' or 'half_away_from_zero'",
-    )
-
-
-def isclose(
-    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> _core.Variable:
-    """Where two tensors are equal within a tolerance."""
-    a, b = _core.as_tensor(a, "isclose"), _core.as_tensor(b, "isclose")
-    near = or_(eq(a, b), le(abs_(a - b), atol + rtol * abs_(b)))
-    return or_(near, and_(isnan(a), isnan(b))) if equal_nan else near
-
-
 # ---- reductions
 
 
@@ -260,15 +235,16 @@ def mean(
 def var(
     input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, corrected: bool = False
 ) -> _core.Variable:
-    """The variance over axes."""
-    return _core.var(input, axis, keepdims, ddof)
+    """The variance over axes. `corrected` takes out what the rounding of the mean adds."""
+    return _core.var(input, axis, keepdims, ddof, corrected)
 
 
 def std(
     input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, corrected: bool = False
 ) -> _core.Variable:
-    """The standard deviation over axes."""
-    return _core.std(input, axis, keepdims, ddof)
+    """The standard deviation over axes. `corrected` takes out what the rounding of the mean
+    adds."""
+    return _core.std(input, axis, keepdims, ddof, corrected)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> _core.Variable:
@@ -473,11 +449,6 @@ def zeros(shape: Any, dtype: Any = None) -> _core.Variable:
 def ones(shape: Any, dtype: Any = None) -> _core.Variable:
     """Ones in a shape."""
     return _filled(1, shape, dtype)
-
-
-def fill(a: Any, b: Any) -> _core.Variable:
-    """b in the shape of a."""
-    return broadcast_to(b, shape(a))
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> _core.Variable:

@@ -7,6 +7,7 @@ from typing import Any
 from snug import _core
 from snug._core import TensorVariable
 from snug.tensor import _basic as T
+from snug.tensor import _special
 
 
 class Scratchpad:
@@ -60,6 +61,12 @@ class _Methods:
 
     def std(self, axis=None, ddof=0, keepdims=False, corrected=False) -> TensorVariable:
         return T.std(self, axis, ddof, keepdims, corrected)
+
+    def norm(self, L, axis=None, keepdims=False) -> TensorVariable:
+        return _special.norm(self, L, axis, keepdims)
+
+    def ptp(self, axis=None) -> TensorVariable:
+        return _special.ptp(self, axis)
 
     def max(self, axis=None, keepdims=False) -> TensorVariable:
         return T.max(self, axis, keepdims)
@@ -115,7 +122,7 @@ class _Methods:
         return T.clip(self, a_min, a_max)
 
     def round(self, mode=None) -> TensorVariable:
-        return T.round(self, mode)
+        return _special.round(self, mode)
 
     def nonzero(self):
         return T.nonzero(self)
@@ -127,7 +134,7 @@ class _Methods:
         return T.take(self, indices, axis)
 
     def fill(self, value) -> TensorVariable:
-        return T.fill(self, value)
+        return _special.fill(self, value)
 
     def zeros_like(self, dtype=None) -> TensorVariable:
         return T.zeros_like(self, dtype)
@@ -166,7 +173,8 @@ def _attach(name: str, member: Any) -> None:
         if function is not None:
             function.__module__, function.__qualname__ = _core.__name__, f"Variable.{name}"
     if not isinstance(member, property) and not member.__doc__:
-        member.__doc__ = getattr(getattr(T, name, None), "__doc__", None)
+        function = getattr(T, name, None) or getattr(_special, name, None)
+        member.__doc__ = getattr(function, "__doc__", None)
     setattr(_core.Variable, name, member)
 
 

@@ -193,23 +193,30 @@ V MathEmitter::tanh(V x) {
   return copysign(b.CreateFDiv(t, b.CreateFAdd(t, number(x, 2))), x);
 }
 
+V MathEmitter::abs_of(V x) {
+  auto* negation = dyn_cast<UnaryOperator>(x);
+  if (negation && negation->getOpcode() == Instruction::FNeg) x = negation->getOperand(0);
+  return unary(Intrinsic::fabs, x);
+}
+
 V MathEmitter::sigmoid(V x) {
-  V e = exp(b.CreateFNeg(unary(Intrinsic::fabs, x)));
+  V e = exp(b.CreateFNeg(abs_of(x)));
   V one = number(x, 1);
   V top = b.CreateSelect(b.CreateFCmpOGE(x, number(x, 0)), one, e);
   return b.CreateFDiv(top, b.CreateFAdd(e, one));
 }
 
 V MathEmitter::softplus(V x) {
-  V e = exp(b.CreateFNeg(unary(Intrinsic::fabs, x)));
+  V e = exp(b.CreateFNeg(abs_of(x)));
   // A tiny e is its own logarithm; squaring it would underflow, which is slow.
   V tiny = b.CreateFCmpOLT(e, pick(x, 1e-9, 1e-18));
   V l = log1p_finite(b.CreateSelect(tiny, number(x, 0), e));
   return b.CreateFAdd(clamp_below(x, number(x, 0)), b.CreateSelect(tiny, e, l));
 }
 
-/// For x >= 0: erfc(x) = exp(-x^2) / (1 + 2x) * Q(q), q = (x - k) / (x + k): 2^-25 and 2^-54.
-V MathEmitter::erfc_positive(V x) {
+/// For x from 0 to 10.6 or 28: exp(x^2) erfc(x) = Q(q) / (1 + 2x), q = (x - k) / (x + k): 2^-25 and
+/// 2^-54.
+V MathEmitter::erfcx_near(V x) {
   V k = pick(x, 2, 4);
   V inverse = b.CreateFDiv(number(x, 1), b.CreateFAdd(x, k));
   V q = b.CreateFMul(b.CreateFSub(x, k), inverse);
@@ -229,12 +236,37 @@ V MathEmitter::erfc_positive(V x) {
               5.716234933531065082e-6,  3.030399801130299022e-7,  -8.326588219884263614e-7,
               6.184338508018379188e-8,  1.132594614634634341e-7,  -7.879357393038943003e-9,
               -1.293163959074627310e-8, -1.555949111112464405e-9});
+  return b.CreateFDiv(p, fma(x, number(x, 2), number(x, 1)));
+}
+
+/// For x >= 0.
+V MathEmitter::erfc_positive(V x) {
   V h = b.CreateFMul(x, x);
   V low = fma(x, x, b.CreateFNeg(h));  // x^2 = h + low
-  V g = b.CreateFDiv(p, fma(x, number(x, 2), number(x, 1)));
+  V g = erfcx_near(x);
   V e = exp(b.CreateFNeg(h));
   V r = b.CreateFMul(e, g);
   return fma(b.CreateFNeg(low), r, r);
+}
+
+/// Beyond the range of the polynomial the asymptotic series in 1 / (2x^2); for negative x
+/// 2 exp(x^2) - erfcx(-x).
+V MathEmitter::erfcx(V x) {
+  V ax = unary(Intrinsic::fabs, x), limit = pick(x, 10.5, 28);
+  V near = erfcx_near(clamp_above(ax, limit));
+  V inverse = b.CreateFDiv(number(x, 1), ax);
+  V t = b.CreateFMul(b.CreateFMul(inverse, inverse), number(x, -0.5));
+  V series = poly(t, {1, 1, 3, 15, 105}, {1, 1, 3, 15, 105, 945, 10395});
+  V far = b.CreateFMul(b.CreateFMul(inverse, number(x, 0.5641895835477562869)), series);
+  V positive = b.CreateSelect(b.CreateFCmpOGT(ax, limit), far, near);
+  V h = b.CreateFMul(x, x);
+  V low = fma(x, x, b.CreateFNeg(h));
+  V finite = b.CreateFCmpOLT(h, number(x, kInf));
+  low = b.CreateSelect(finite, low, number(x, 0));
+  V e = exp(h);
+  e = b.CreateSelect(b.CreateFCmpOLT(e, number(x, kInf)), fma(e, low, e), e);
+  V negative = b.CreateFSub(b.CreateFAdd(e, e), positive);
+  return b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), negative, positive);
 }
 
 V MathEmitter::erfc(V x) {

@@ -128,6 +128,11 @@ V MathEmitter::scale(V y, V n) {
 }
 
 V MathEmitter::call(Prim p, V x, V y) {
+  if (is_special(p)) {
+    V all = Constant::getAllOnesValue(int_type(x->getType(), 1));
+    return per_lane((single(x) ? "snug_f32_" : "snug_f64_") + std::string(name_of(p)), all, x, x,
+                    y);
+  }
   if (strict_ && single(x)) {
     auto widen = [&](V v) { return v ? b.CreateFPExt(v, float_type(v->getType(), true)) : v; };
     MathEmitter inner(b, host_, false);
@@ -150,6 +155,7 @@ V MathEmitter::call(Prim p, V x, V y) {
     case Prim::Softplus: return softplus(x);
     case Prim::Erf: return erf(x);
     case Prim::Erfc: return erfc(x);
+    case Prim::Erfcx: return erfcx(x);
     case Prim::Sin:
     case Prim::Cos:
     case Prim::Tan: return trigonometric(p, x);

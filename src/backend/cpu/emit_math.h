@@ -13,7 +13,8 @@ namespace snug {
 /// Emits math functions on a float or double, or on a vector of them. Each lane is computed by the
 /// same operations whatever the number of lanes, so results do not depend on it. At most 4 ULP, or
 /// 1 ULP if `strict`: then float32 goes through float64, and float64 through the C library's
-/// extended format.
+/// extended format. Special functions are called in either case, on float64, and are as accurate as
+/// base/special.h.
 class MathEmitter {
  public:
   MathEmitter(llvm::IRBuilder<>& builder, const HostCpu& host, bool strict)
@@ -74,9 +75,12 @@ class MathEmitter {
   V tanh(V x);
   V sigmoid(V x);
   V softplus(V x);
+  V abs_of(V x);  // |x|, the same value for x and -x
+  V erfcx_near(V x);
   V erfc_positive(V x);
   V erf(V x);
   V erfc(V x);
+  V erfcx(V x);
   Angle reduce_angle(V x);
   V sine_or_cosine(Angle a, bool cosine);
   V trigonometric(Prim p, V x);

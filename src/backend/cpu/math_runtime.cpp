@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/special.h"
+
 namespace snug {
 
 namespace {
@@ -43,6 +45,22 @@ Wide sigmoidl(Wide x) {
 }
 Wide softplusl(Wide x) { return x != x ? x : fmaxl(x, 0) + log1pl(expl(-fabsl(x))); }
 
+/// The special functions on float32, rounded once.
+template <Unary<double> F>
+float in_double1(float x) {
+  return static_cast<float>(F(x));
+}
+template <Binary<double> F>
+float in_double2(float x, float y) {
+  return static_cast<float>(F(x, y));
+}
+
+/// The C library's float32 form is accurate but for negative arguments.
+float gammaln_single(float x) {
+  int sign;
+  return x > 0 ? ::lgammaf_r(x, &sign) : static_cast<float>(special::gammaln(x));
+}
+
 template <class F>
 void* address_of(F* f) {
   return reinterpret_cast<void*>(f);
@@ -59,6 +77,10 @@ void* address_of(F* f) {
   {"snug_f32_" #name, address_of(map2<float, name##f>)},             \
       {"snug_f64_" #name, address_of(map2<double, name>)}, {         \
     "snug_strict_" #name, address_of(map2<double, narrow2<name##l>>) \
+  }
+#define SNUG_SPECIAL(name, map, in_double)                                 \
+  {"snug_f32_" #name, address_of(map<float, in_double<special::name>>)}, { \
+    "snug_f64_" #name, address_of(map<double, special::name>)              \
   }
 
 }  // namespace
@@ -89,6 +111,23 @@ std::span<const RuntimeSymbol> runtime_symbols() {
       SNUG_BINARY(pow),
       SNUG_BINARY(atan2),
       SNUG_BINARY(fmod),
+      SNUG_SPECIAL(gamma, map1, in_double1),
+      {"snug_f32_gammaln", address_of(map1<float, gammaln_single>)},
+      {"snug_f64_gammaln", address_of(map1<double, special::gammaln>)},
+      SNUG_SPECIAL(digamma, map1, in_double1),
+      SNUG_SPECIAL(trigamma, map1, in_double1),
+      SNUG_SPECIAL(erfinv, map1, in_double1),
+      SNUG_SPECIAL(erfcinv, map1, in_double1),
+      SNUG_SPECIAL(j0, map1, in_double1),
+      SNUG_SPECIAL(j1, map1, in_double1),
+      SNUG_SPECIAL(i0, map1, in_double1),
+      SNUG_SPECIAL(i1, map1, in_double1),
+      SNUG_SPECIAL(polygamma, map2, in_double2),
+      SNUG_SPECIAL(gammainc, map2, in_double2),
+      SNUG_SPECIAL(gammaincc, map2, in_double2),
+      SNUG_SPECIAL(jv, map2, in_double2),
+      SNUG_SPECIAL(iv, map2, in_double2),
+      {"snug_strict_erfcx", address_of(map1<double, special::erfcx>)},
       {"snug_strict_sigmoid", address_of(map1<double, narrow1<sigmoidl>>)},
       {"snug_strict_softplus", address_of(map1<double, narrow1<softplusl>>)},
   };

@@ -24,10 +24,12 @@ int weight(const Instr& in) {
     case Prim::Div: return is_float(in.dtype) ? 2 : 20;
     case Prim::Philox: return 40;
     case Prim::Erf:
-    case Prim::Erfc: return 50;
+    case Prim::Erfc:
+    case Prim::Erfcx: return 50;
     default: break;
   }
-  return in.prim >= Prim::Exp && in.prim <= Prim::Atanh ? 25 : 1;
+  if (is_special(in.prim)) return 200;
+  return is_function(in.prim) ? 25 : 1;
 }
 
 int phase_weight(const KernelSpec& s, const KernelSpec::Phase& p) {

@@ -5,100 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
-from snug._core import sigmoid, softplus
 from snug._errors import error
-from snug.tensor._basic import abs_, clip, exp, log1p, switch
-from snug.tensor.nnet import _op_classes, blocksparse, bn
+from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
 from snug.tensor.nnet._op_classes import *
 from snug.tensor.nnet.bn import batch_normalization
+from snug.tensor.nnet.nnet import *
 
 __all__ = [
     *_op_classes.__all__,
+    *nnet.__all__,
     "batch_normalization",
-    "binary_crossentropy",
     "blocksparse",
     "bn",
-    "categorical_crossentropy",
     "conv2d",
     "dropout",
-    "elu",
-    "hard_sigmoid",
-    "logsoftmax",
-    "relu",
-    "sigmoid",
-    "sigmoid_binary_crossentropy",
-    "softmax",
-    "softplus",
-    "softsign",
+    "nnet",
+    "sigm",
 ]
-
-
-def _rows(x: Any, name: str) -> _core.Variable:
-    x = _core.as_tensor(x, name)
-    if x.ndim == 1:
-        x = x.dimshuffle("x", 0)
-    if x.ndim != 2:
-        raise error(
-            ValueError,
-            f"{name}: expected a vector or a matrix, got {x.ndim} dimensions",
-            "reshape it to rows",
-        )
-    return x
-
-
-def softmax(c: Any) -> _core.Variable:
-    """exp(c) divided by its sum over each row; a vector is one row."""
-    return _core.softmax(_rows(c, "softmax"))
-
-
-def logsoftmax(c: Any) -> _core.Variable:
-    """The logarithm of softmax(c), without going through small numbers."""
-    return _core.log_softmax(_rows(c, "logsoftmax"))
-
-
-def relu(x: Any, alpha: Any = 0) -> _core.Variable:
-    """x where it is positive, else alpha * x."""
-    if isinstance(alpha, (int, float)) and alpha == 0:
-        return _core.relu(x)
-    x = _core.as_tensor(x, "relu")
-    return switch(x > 0, x, alpha * x)
-
-
-def elu(x: Any, alpha: Any = 1) -> _core.Variable:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
-    x = _core.as_tensor(x, "elu")
-    # The branch that is not taken stays finite, or its gradient would be nan.
-    return switch(x > 0, x, alpha * _core.expm1(_core.minimum(x, 0)))
-
-
-def hard_sigmoid(x: Any) -> _core.Variable:
-    """0.2 * x + 0.5, between 0 and 1."""
-    x = _core.as_tensor(x, "hard_sigmoid")
-    return clip(x * 0.2 + 0.5, 0.0, 1.0)
-
-
-def softsign(x: Any) -> _core.Variable:
-    """x / (1 + |x|)"""
-    x = _core.as_tensor(x, "softsign")
-    return x / (1.0 + abs_(x))
-
-
-def categorical_crossentropy(coding_dist: Any, true_dist: Any) -> _core.Variable:
-    """-log of the probability of the true class, one number per row. `true_dist` has the class
-    numbers, or one distribution per row."""
-    return _core.categorical_crossentropy(coding_dist, true_dist)
-
-
-def binary_crossentropy(output: Any, target: Any) -> _core.Variable:
-    """-(target * log(output) + (1 - target) * log(1 - output))"""
-    return _core.binary_crossentropy(output, target)
-
-
-def sigmoid_binary_crossentropy(output: Any, target: Any) -> _core.Variable:
-    """binary_crossentropy(sigmoid(output), target), without going through small numbers."""
-    output = _core.as_tensor(output, "sigmoid_binary_crossentropy")
-    target = _core.as_tensor(target, "sigmoid_binary_crossentropy")
-    return _core.maximum(output, 0.0) - output * target + log1p(exp(-abs_(output)))
 
 
 def _integers(value: Any, count: int) -> bool:
