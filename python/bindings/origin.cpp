@@ -45,10 +45,10 @@ bool is_ours(PyObject* file) {
     Py_INCREF(file);
     const char* text = PyUnicode_AsUTF8(file);
     if (!text) PyErr_Clear();
-    it->second = text && ((!package_directory->empty() &&
-                           std::strncmp(text, package_directory->c_str(),
-                                        package_directory->size()) == 0) ||
-                          std::strcmp(text, "<frozen runpy>") == 0);
+    it->second =
+        text && ((!package_directory->empty() &&
+                  std::strncmp(text, package_directory->c_str(), package_directory->size()) == 0) ||
+                 std::strcmp(text, "<frozen runpy>") == 0);
   }
   return it->second;
 }
