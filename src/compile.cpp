@@ -121,4 +121,11 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   return link(l, planned, std::move(tasks), std::move(bounds));
 }
 
+std::vector<std::string_view> libraries_of(const OpDef& op) {
+  std::vector<std::string_view> found;
+  for (const LibraryEntry& entry : cpu_library())
+    if (entry.op == op.name) found.push_back(entry.library);
+  return found;
+}
+
 }  // namespace snug

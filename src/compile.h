@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exec/executable.h"
@@ -37,5 +38,8 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier);
+
+/// The libraries that compute an op on the host, the first choice first.
+std::vector<std::string_view> libraries_of(const OpDef& op);
 
 }  // namespace snug

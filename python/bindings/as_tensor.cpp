@@ -1,4 +1,5 @@
 // What can stand for a tensor, and the settings that decide what it becomes.
+#include "api/op_info.h"
 #include "node_object.h"
 #include "numpy_api.h"
 #include "ops/functions.h"
@@ -148,6 +149,28 @@ void bind_as_tensor(nb::module_& m) {
         return out;
       },
       "The name and the doc of every op.");
+  m.def(
+      "op_rows",
+      [] {
+        nb::dict out;
+        for (const OpDef* op : all_ops()) {
+          nb::dict row;
+          row["doc"] = op->doc;
+          row["inputs"] = op->arity;  // -1: any number
+          row["outputs"] = op->outputs;
+          row["traits"] = trait_names(*op);
+          row["gradient"] = op->grad != nullptr;
+          row["no_grad"] = op->no_grad;
+          row["runs_as"] = ways_to_run(*op);
+          row["floats"] = std::pair(op->samples.low, op->samples.high);
+          row["ints"] = std::pair(op->samples.int_low, op->samples.int_high);
+          row["integers"] = op->samples.integers;
+          row["numpy"] = op->samples.numpy ? op->samples.numpy : "";
+          out[nb::str(op->name.data(), op->name.size())] = row;
+        }
+        return out;
+      },
+      "All that people want to know of every op, by its name.");
 }
 
 }  // namespace snug::python

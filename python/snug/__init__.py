@@ -33,6 +33,7 @@ from snug._shared import shared
 from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
+from snug.tensor import scal as scalar
 from snug.updates import OrderedUpdates
 
 # Expressions carry the lines of the user's code, not of this package.
@@ -77,6 +78,7 @@ __all__ = [
     "map",
     "pp",
     "printing",
+    "scalar",
     "shared",
     "tensor",
 ]

@@ -29,7 +29,8 @@ class InternalError(RuntimeError):
 
 def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
     """An exception with the text that all errors have: what, at which line, what to do."""
-    return kind(_core.error_text(_TITLES[kind], message, hint))
+    title = next(_TITLES[base] for base in kind.__mro__ if base in _TITLES)
+    return kind(_core.error_text(title, message, hint))
 
 
 _TITLES = {

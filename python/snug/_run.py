@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import re
 import sys
@@ -21,6 +22,10 @@ _PYTHON_2_LINE = re.compile(
     r"|^\s*raise\s+\w+\s*,"  # raise ValueError, "text"
     r"|^\s*except\s+[\w.]+\s*,\s*\w+\s*:"  # except IOError, e:
     r"|<>|`|\b(0x[\da-fA-F]+|\d+)[lL]\b|\bur['\"]"
+)
+_PYTHON_2_NAMES = (
+    *("basestring", "execfile", "long", "raw_input", "reduce", "unichr", "unicode", "xrange"),
+    *("has_key", "iteritems", "iterkeys", "itervalues"),
 )
 _FRAMES = ("<frozen runpy>", __file__, os.path.join(os.path.dirname(__file__), "__main__.py"))
 
@@ -43,13 +48,21 @@ def _source(path: str) -> bytes:
     sys.exit(2)
 
 
-def _hint_for_python_2(wrong: SyntaxError) -> str:
+def _hint_for_python_2(wrong: BaseException, trace: Any) -> str:
     """What to say of a program, or of a module that it imports, that is Python 2."""
-    if not _PYTHON_2.search(str(wrong.msg)) and not _PYTHON_2_LINE.search(wrong.text or ""):
+    if isinstance(wrong, SyntaxError):
+        if not _PYTHON_2.search(str(wrong.msg)) and not _PYTHON_2_LINE.search(wrong.text or ""):
+            return ""
+        file, line = wrong.filename, wrong.lineno
+    elif isinstance(wrong, (NameError, AttributeError)) and wrong.name in _PYTHON_2_NAMES:
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        file, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+    else:
         return ""
     return (
-        f"snug run: line {wrong.lineno} of {wrong.filename} is Python 2, and this is Python 3\n"
-        f"  hint  convert it: 2to3 -w {wrong.filename}"
+        f"snug run: line {line} of {file} is Python 2, and this is Python 3\n"
+        f"  hint  convert it: 2to3 -w {file}"
     )
 
 
@@ -61,7 +74,7 @@ def _hook_tracebacks() -> None:
         while trace is not None and trace.tb_frame.f_code.co_filename in _FRAMES:
             trace = trace.tb_next
         shown_by(kind, value.with_traceback(trace), trace)
-        hint = _hint_for_python_2(value) if isinstance(value, SyntaxError) else ""
+        hint = _hint_for_python_2(value, trace)
         if hint:
             print(hint, file=sys.stderr)
 
@@ -85,7 +98,8 @@ def run(path: str, arguments: list[str]) -> None:
         __file__=file,
         __cached__=None,
         __loader__=SourceFileLoader("__main__", file),
-        __builtins__=__builtins__,
+        __builtins__=builtins,
+        __annotations__={},
     )
     code = compile(source, file, "exec", dont_inherit=True)
     sys.modules["__main__"] = main

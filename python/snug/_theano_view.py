@@ -145,6 +145,15 @@ def _broadcast_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> 
     return "SpecifyShape" if attrs.get("for") == "specify_shape" else "Alloc"
 
 
+def _solve_text(attrs: dict[str, Any], inputs: Sequence[_core.Variable]) -> str:
+    kind = attrs["kind"]
+    structure = f"{kind}_triangular" if kind in ("lower", "upper") else kind
+    return (
+        f"Solve{{A_structure='{structure}', lower={kind == 'lower'}, "
+        "overwrite_A=False, overwrite_b=False}"
+    )
+
+
 # Theano's names of ops that are not elementwise or that it writes in another way: a text, or what
 # makes it of the attributes and the inputs.
 _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str]] = {
@@ -156,6 +165,7 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
     "batched_dot": "BatchedDot",
     "broadcast_to": _broadcast_text,
     "cast": lambda a, x: f"Elemwise{{Cast{{{a['dtype']}}}}}",
+    "cholesky": lambda a, x: f"Cholesky{{lower={a['lower']}, destructive=False, on_error='raise'}}",
     "concatenate": "Join",
     "dimshuffle": _dimshuffle_text,
     "dot": "dot",
@@ -179,6 +189,7 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
     "slice_set": lambda a, x: f"IncSubtensor{{Set;{_index_text(a['spec'], x[2:])}}}",
     "softmax": "Softmax",
     "softplus": "softplus",
+    "solve": _solve_text,
     "stop_gradient": "DisconnectedGrad",
     "sum": _sum_text,
 }

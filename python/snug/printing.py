@@ -398,6 +398,8 @@ def _dot_source(
             look = f"shape={shape}"
             if color:
                 look += f', color="{color}"' + (", style=filled" if high_contrast else "")
+                if high_contrast and color in ("blue", "brown"):  # dark ones
+                    look += ", fontcolor=white"
             lines.append(f"  {names[place]} [label={_quoted(label)}, {look}];")
         return names[place]
 

@@ -60,11 +60,13 @@ _MODULES: dict[str, Sequence[str] | str] = {
     "theano.scan_module": ("snug.scan_module", "snug.scan"),
     "theano.sparse": "there are no sparse tensors here",
     "theano.tensor": ("snug.tensor",),
-    "theano.tensor.basic": ("snug.tensor",),
-    "theano.tensor.blas": ("snug.tensor",),
+    "theano.tensor.basic": ("snug.tensor.basic", "snug.tensor"),
+    "theano.tensor.blas": ("snug.tensor.blas", "snug.tensor"),
     "theano.tensor.elemwise": ("snug.tensor.elemwise", "snug.tensor"),
     "theano.tensor.extra_ops": ("snug.tensor.extra_ops",),
     "theano.tensor.fft": ("snug.tensor.fft",),
+    "theano.tensor.inplace": ("snug.tensor.inplace",),
+    "theano.tensor.io": ("snug.tensor.io",),
     "theano.tensor.nlinalg": ("snug.tensor.nlinalg",),
     "theano.tensor.nnet": ("snug.tensor.nnet",),
     "theano.tensor.nnet.abstract_conv": ("snug.tensor.nnet.abstract_conv", "snug.tensor.nnet"),
@@ -88,6 +90,7 @@ _MODULES: dict[str, Sequence[str] | str] = {
     "theano.tensor.sort": ("snug.tensor.sort", "snug.tensor"),
     "theano.tensor.subtensor": ("snug.tensor.subtensor", "snug.tensor"),
     "theano.tensor.type": ("snug.tensor.type", "snug.tensor"),
+    "theano.tensor.type_other": ("snug.tensor.type_other",),
     "theano.tensor.utils": ("snug.tensor.utils", "snug.tensor"),
     "theano.tensor.var": ("snug.tensor.var", "snug.tensor"),
     "theano.tensor.xlogx": ("snug.tensor.xlogx", "snug.tensor.nnet"),
@@ -100,11 +103,17 @@ _MODULES: dict[str, Sequence[str] | str] = {
 def _found(candidates: Sequence[str]) -> types.ModuleType | None:
     """The first of the modules that exists."""
     for name in candidates:
+        parent, _, child = name.rpartition(".")
+        before = vars(sys.modules[parent]).get(child) if parent in sys.modules else None
         try:
-            return importlib.import_module(name)
+            module = importlib.import_module(name)
         except ModuleNotFoundError as missing:
             if missing.name is None or not name.startswith(missing.name):
                 raise  # the module is there and misses another one
+            continue
+        if before is not None and not isinstance(before, types.ModuleType):
+            setattr(sys.modules[parent], child, before)  # a function of the module's name
+        return module
     return None
 
 

@@ -178,8 +178,10 @@ const OpDef atan2 = {
     .traits = kElementwise,
     .infer = float_rule,
     .grad = [](const GradArgs& g) -> Exprs {
-      Expr scale = dy(g) / (snug::sqr(g.x[0]) + snug::sqr(g.x[1]));
-      return unbroadcast_all(g, {scale * g.x[1], snug::neg(scale * g.x[0])});
+      // An integer operand would overflow in its own dtype.
+      const Expr a = snug::cast(g.x[0], dy(g).dtype()), b = snug::cast(g.x[1], dy(g).dtype());
+      const Expr scale = dy(g) / (snug::sqr(a) + snug::sqr(b));
+      return unbroadcast_all(g, {scale * b, snug::neg(scale * a)});
     },
     .scalar = binary<Prim::Atan2>,
     .samples = {.low = 0.3, .high = 2, .int_low = 1, .numpy = "np.arctan2(a, b)"},

@@ -136,6 +136,14 @@ def test_gradient_of_elementwise(row):
     agree_gradient(row, getattr(_core, row)(*x), x, a, 1e-5)
 
 
+def test_gradient_beside_a_small_integer():
+    """Squares of the integer do not overflow in its own dtype."""
+    x = variable("float64", 1, "x")
+    for a in (np.array([100, -7], "int8"), np.array([True, False])):
+        y = variable(a.dtype.name, 1, "y")
+        agree_gradient("atan2", [T.arctan2(y, x), T.arctan2(x, y)], [x, y], [np.ones(2) * 2.0, a])
+
+
 def test_integer_division_by_zero():
     for dtype in INTEGERS:
         x, y = variable(dtype, 1), variable(dtype, 1)

@@ -10,7 +10,7 @@ import pytest
 
 import snug
 import snug.tensor as T
-from snug import printing
+from snug import _core, _theano_view, printing
 
 GOLDEN = Path(__file__).parent.parent / "printing" / "theano.txt"
 
@@ -197,3 +197,30 @@ def test_pydotprint_without_graphviz(tmp_path, monkeypatch):
         printing.pydotprint(T.vector(), outfile=tmp_path / "graph.svg", format="svg")
     with pytest.raises(FileNotFoundError):
         subprocess.run(["dot"], check=False)
+
+
+def test_the_tables_know_no_rows_that_are_gone():
+    rows = set(_core.op_docs())
+    for table in (_theano_view._SCALAR_NAMES, _theano_view._NAMES, _theano_view._RULES):
+        assert set(table) <= rows
+    assert set(_theano_view._INFIX) <= rows
+
+
+@pytest.mark.skipif(not hasattr(snug.Function, "maker"), reason="functions have no maker yet")
+def test_functions(tmp_path):
+    x = T.dmatrix("x")
+    W = snug.shared(np.ones((3, 2)), "W")
+    y = T.tanh(T.dot(x, W))
+    f = snug.function([x], [y, y.sum()], updates=[(W, W * 2)])
+    lines = printing.debugprint(f, file="str").splitlines()
+    assert lines[:4] == [
+        "Elemwise{tanh,no_inplace} [id A] ''   1",
+        " |dot [id B] ''   0",
+        "   |x [id C]",
+        "   |W [id D]",
+    ]
+    assert " |Elemwise{tanh,no_inplace} [id A] ''   1" in lines  # of the sum
+    assert sum("Elemwise{mul,no_inplace}" in line for line in lines) == 1  # of the update
+    assert printing.debugprint([f, x], file="str").splitlines()[-1].startswith("x [id ")
+    printing.pydotprint(f, outfile=tmp_path / "f.dot", format="dot", with_ids=True)
+    assert "dot id=0" in (tmp_path / "f.dot").read_text()

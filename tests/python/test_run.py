@@ -77,7 +77,7 @@ def test_what_a_program_sees(tmp_path):
     text = """
 import sys, __main__
 print(__name__, __file__, sys.argv, sys.path[0], __main__.__dict__ is globals())
-print(__package__, __spec__, __doc__)
+print(__package__, __spec__, __doc__, type(__loader__), type(__builtins__), sorted(globals()))
 """
     done = run(tmp_path, text, "-a", "b c")
     plain = subprocess.run(
@@ -160,6 +160,9 @@ def test_python_2_says_so(tmp_path):
             f"snug run: line {line} of {tmp_path}/script.py is Python 2, and this is Python 3\n"
             f"  hint  convert it: 2to3 -w {tmp_path}/script.py\n"
         )
+    for text in ("for i in xrange(3):\n    pass\n", "{}.iteritems()\n"):
+        done = snug("run", script(tmp_path, text), cwd=tmp_path)
+        assert f"line 1 of {tmp_path}/script.py is Python 2" in done.err
     done = snug("run", script(tmp_path, "x = (1,\n"), cwd=tmp_path)
     assert "SyntaxError" in done.err and "Python 2" not in done.err
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
 #include "expr/op_def.h"
 #include "target/device_info.h"
@@ -112,21 +113,6 @@ int info() {
   return 0;
 }
 
-std::string traits(const OpDef& op) {
-  static constexpr std::pair<std::uint32_t, std::string_view> kNames[] = {
-      {snug::kElementwise, "elementwise"}, {snug::kCommutative, "commutative"},
-      {snug::kReduction, "reduction"},     {snug::kView, "view"},
-      {snug::kGenerator, "generator"},     {snug::kRandom, "random"},
-      {snug::kMayFail, "may fail"},        {snug::kInPlace, "in place"},
-      {snug::kInner, "inner graph"},       {snug::kLeaf, "leaf"},
-      {snug::kBarrier, "barrier"},
-  };
-  std::vector<std::string_view> found;
-  for (auto [trait, name] : kNames)
-    if (has(op, trait)) found.push_back(name);
-  return fmt::format("{}", fmt::join(found, ", "));
-}
-
 int list_ops() {
   std::vector<Row> rows;
   for (const OpDef* op : snug::all_ops()) rows.push_back({op->name, std::string(op->doc)});
@@ -141,7 +127,8 @@ int show_op(const std::string& name) {
       {"doc", std::string(op.doc)},
       {"inputs", op.arity < 0 ? "any number" : fmt::format("{}", op.arity)},
       {"outputs", fmt::format("{}", op.outputs)},
-      {"traits", traits(op)},
+      {"traits", fmt::format("{}", fmt::join(trait_names(op), ", "))},
+      {"runs as", fmt::format("{}", fmt::join(snug::ways_to_run(op), ", "))},
       {"gradient", op.grad ? "yes" : fmt::format("none: {}", op.no_grad)},
   };
   if (op.samples.numpy) rows.push_back({"numpy", op.samples.numpy});

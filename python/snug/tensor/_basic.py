@@ -18,7 +18,14 @@ from snug._core import abs as abs_
 from snug._core import acos as arccos
 from snug._core import acosh as arccosh
 from snug._core import (
-    add,
+    argmax as _argmax,
+)
+from snug._core import asin as arcsin
+from snug._core import asinh as arcsinh
+from snug._core import atan as arctan
+from snug._core import atan2 as arctan2
+from snug._core import atanh as arctanh
+from snug._core import (
     batched_dot,
     broadcast_to,
     ceil,
@@ -47,7 +54,6 @@ from snug._core import (
     maximum,
     minimum,
     mod,
-    mul,
     neg,
     nonzero,
     ones_like,
@@ -74,21 +80,9 @@ from snug._core import (
     zeros_like,
 )
 from snug._core import (
-    argmax as _argmax,
-)
-from snug._core import asin as arcsin
-from snug._core import asinh as arcsinh
-from snug._core import atan as arctan
-from snug._core import atan2 as arctan2
-from snug._core import atanh as arctanh
-from snug._core import bit_and as and_
-from snug._core import bit_or as or_
-from snug._core import bit_xor as xor
-from snug._core import (
     cast as _cast,
 )
 from snug._core import div as true_div
-from snug._core import identity as tensor_copy
 from snug._core import (
     inc_subtensor as _inc_subtensor,
 )
@@ -99,6 +93,24 @@ from snug._core import (
 from snug._core import sign as sgn
 from snug._errors import error
 
+
+def _of_many(row: str, name: str) -> Any:
+    """The function of a row of two operands, for any number of them, from the left."""
+    pair = getattr(_core, row)
+
+    def fold(a: Any, *more: Any) -> _core.Variable:
+        result = _core.as_tensor(a, name)
+        for b in more:
+            result = pair(result, b)
+        return result
+
+    fold.__name__ = fold.__qualname__ = name
+    fold.__doc__ = _core.op_docs()[row]
+    return fold
+
+
+add, mul = _of_many("add", "add"), _of_many("mul", "mul")
+and_, or_, xor = _of_many("bit_and", "and_"), _of_many("bit_or", "or_"), _of_many("bit_xor", "xor")
 int_div = floor_div
 square = sqr
 where = switch
@@ -166,14 +178,6 @@ def cast(x: Any, dtype: Any) -> _core.Variable:
     return _cast(x, dtype)
 
 
-def get_scalar_constant_value(v: Any) -> np.ndarray:
-    """The value of a 0-d constant."""
-    v = _core.as_tensor(v)
-    if not isinstance(v, _core.TensorConstant) or v.data.size != 1:
-        raise error(TypeError, f"get_scalar_constant_value: {v} is not a constant scalar")
-    return v.data.reshape(())
-
-
 # ---- elementwise
 
 
@@ -183,6 +187,11 @@ def inv(a: Any) -> _core.Variable:
 
 
 reciprocal = inv
+
+
+def tensor_copy(a: Any) -> _core.Variable:
+    """The value of a, as an expression of its own."""
+    return _core.identity(a)
 
 
 def abs(a: Any) -> _core.Variable:

@@ -8,9 +8,16 @@ from snug import _core
 from snug._core import sigmoid, softplus
 from snug._errors import error
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
+from snug.tensor.nnet import _op_classes, blocksparse, bn
+from snug.tensor.nnet._op_classes import *
+from snug.tensor.nnet.bn import batch_normalization
 
 __all__ = [
+    *_op_classes.__all__,
+    "batch_normalization",
     "binary_crossentropy",
+    "blocksparse",
+    "bn",
     "categorical_crossentropy",
     "conv2d",
     "dropout",
