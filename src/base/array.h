@@ -87,8 +87,7 @@ struct Array {
   template <class T>
   auto item_as_double_or_int() const {
     if (size() != 1) fail(Fault::Shape, fmt::format("item: the array has {} elements", size()));
-    if constexpr (std::is_same_v<T, std::complex<float>> ||
-                  std::is_same_v<T, std::complex<double>>)
+    if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
       return at_complex(0);
     else if constexpr (std::is_floating_point_v<T>)
       return at_double(0);

@@ -17,17 +17,17 @@ namespace snug {
 enum Trait : std::uint32_t {
   kElementwise = 1u << 0,  // has a scalar body over the broadcast shape of its operands
   kCommutative = 1u << 1,
-  kReduction = 1u << 2,   // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
-  kView = 1u << 3,        // has a view rule
-  kGenerator = 1u << 4,   // elementwise over an output shape that comes from size inputs
-  kRandom = 1u << 5,      // never folded, never reordered by algebra
-  kMayFail = 1u << 6,     // can fail while running: stays before the commit point
-  kInPlace = 1u << 7,     // output 0 starts as a copy of input 0: may take over its storage
-  kInner = 1u << 8,       // has an inner graph (attr "body")
-  kLeaf = 1u << 9,        // input, shared variable or constant
-  kBarrier = 1u << 10,    // identity that no rewrite may remove (gradient stops and the like)
-  kIndexView = 1u << 11,  // a view that renames axes only: has an axis rule
-  kPairView = 1u << 12,   // complex numbers as pairs of reals, or back: no node of a graph
+  kReduction = 1u << 2,      // attrs: axes (ints, sorted), reduce (ReduceOp as integer); drops axes
+  kView = 1u << 3,           // has a view rule
+  kGenerator = 1u << 4,      // elementwise over an output shape that comes from size inputs
+  kRandom = 1u << 5,         // never folded, never reordered by algebra
+  kMayFail = 1u << 6,        // can fail while running: stays before the commit point
+  kInPlace = 1u << 7,        // output 0 starts as a copy of input 0: may take over its storage
+  kInner = 1u << 8,          // has an inner graph (attr "body")
+  kLeaf = 1u << 9,           // input, shared variable or constant
+  kBarrier = 1u << 10,       // identity that no rewrite may remove (gradient stops and the like)
+  kIndexView = 1u << 11,     // a view that renames axes only: has an axis rule
+  kPairView = 1u << 12,      // complex numbers as pairs of reals, or back: no node of a graph
   kTakesComplex = 1u << 13,  // takes complex operands as they are
 };
 

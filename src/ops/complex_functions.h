@@ -3,8 +3,9 @@
 
 namespace snug {
 
-/// re + i im; the parts stretch as operands of a sum do. Every function here and every function that
-/// makes sense on complex numbers takes them; what does not (comparisons, max, floor, ...) says so.
+/// re + i im; the parts stretch as operands of a sum do. Every function here and every function
+/// that makes sense on complex numbers takes them; what does not (comparisons, max, floor, ...)
+/// says so.
 Expr complex(const Arg& re, const Arg& im);
 Expr complex_from_polar(const Arg& size, const Arg& angle);
 Expr real(const Arg& x);

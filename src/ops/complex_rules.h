@@ -27,7 +27,7 @@ Exprs complex_shape(const ComplexArgs& c);
 Exprs complex_product(const ComplexArgs& c);  // dot, batched_dot
 Exprs complex_cast(const ComplexArgs& c);
 Exprs complex_switch(const ComplexArgs& c);
-Exprs complex_any_part(const ComplexArgs& c);   // isnan, isinf, ne: true of either part
+Exprs complex_any_part(const ComplexArgs& c);    // isnan, isinf, ne: true of either part
 Exprs complex_both_parts(const ComplexArgs& c);  // eq
 
 Exprs complex_mul(const ComplexArgs& c);
