@@ -258,6 +258,10 @@ class Saver {
   }
   void attribute(const std::shared_ptr<const Array>& v) { array(*v); }
   void attribute(const std::shared_ptr<const Lambda>& v) { body_.number(functions_.at(v.get())); }
+  [[noreturn]] void attribute(const std::shared_ptr<const HostCall>&) {
+    fail(Fault::Unsupported, "save_graph: the expression prints, by code that a file cannot hold",
+         "save the expression without Print");
+  }
 
   void text(std::string_view s) { body_.number(text_number(s)); }
   std::uint64_t text_number(std::string_view s) {

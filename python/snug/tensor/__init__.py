@@ -1,8 +1,8 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
-from snug import gof, printing
-from snug import printing
 import importlib
+
+from snug import gof, printing
 from snug._config import config
 from snug._core import (
     Apply,
