@@ -42,7 +42,8 @@ class UnitFinder {
     const Node& n = g_.node(id);
     if (n.op == &kCopyOp || n.types.empty()) return false;
     for (std::uint32_t k = 0; k < n.types.size(); ++k)
-      if ((g_.elements({id, k}).empty() && n.op->name != "shape") || is_float(n.types[k].dtype))
+      if ((g_.elements({id, k}).empty() && n.op->name != "shape" && n.op->name != "make_vector") ||
+          is_float(n.types[k].dtype))
         return false;  // the shape of a number has no elements
     return true;
   }
