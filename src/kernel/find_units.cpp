@@ -41,9 +41,11 @@ class UnitFinder {
   bool all_sizes(std::uint32_t id) const {
     const Node& n = g_.node(id);
     if (n.op == &kCopyOp || n.types.empty()) return false;
-    for (std::uint32_t k = 0; k < n.types.size(); ++k)
-      if ((g_.elements({id, k}).empty() && n.op->name != "shape") || is_float(n.types[k].dtype))
-        return false;  // the shape of a number has no elements
+    for (std::uint32_t k = 0; k < n.types.size(); ++k) {
+      const Type& t = n.types[k];
+      const bool nothing = t.ndim() == 1 && sizes_.is(t.dims[0], 0);  // the shape of a number
+      if ((g_.elements({id, k}).empty() && !nothing) || is_float(t.dtype)) return false;
+    }
     return true;
   }
 
