@@ -45,7 +45,7 @@ TEST(OpTable, IsSortedAndComplete) {
     EXPECT_TRUE(has(*op, kView) || !has(*op, kIndexView));
     EXPECT_EQ(&find_op(op->name), op);
   }
-  EXPECT_EQ(names.size(), 99u);
+  EXPECT_EQ(names.size(), 117u);
 }
 
 TEST(OpTable, SuggestsTheNearestName) {
