@@ -18,7 +18,6 @@ constexpr Rule kRules[] = {
     {"log(1 + exp(x)) -> softplus(x)", nullptr, "exp overflows"},
     {"log1p(exp(x)) -> softplus(x)", nullptr, "exp overflows"},
     {"log(sigmoid(x)) -> -softplus(-x)", nullptr, "finite where sigmoid underflows"},
-    {"log(1 - sigmoid(x)) -> -softplus(x)", nullptr, "finite where sigmoid rounds to 1"},
     {"log1p(-sigmoid(x)) -> -softplus(x)", nullptr, "finite where sigmoid rounds to 1"},
     {"log(exp(x)) -> x", nullptr, "exp overflows"},
     {"log(1 + x) -> log1p(x)", nullptr, "accurate for small x"},
