@@ -100,8 +100,7 @@ all_dtypes = discrete_dtypes + continuous_dtypes
 
 
 def _types(dtypes: Sequence[str], ndim: int) -> tuple[Any, ...]:
-    known = [d for d in dtypes if d not in complex_dtypes]
-    return tuple(_core.TensorType(dtype, (False,) * ndim) for dtype in known)
+    return tuple(_core.TensorType(dtype, (False,) * ndim) for dtype in dtypes)
 
 
 int_types = int_scalar_types = _types(int_dtypes, 0)
