@@ -167,14 +167,14 @@ class Cast(UnaryScalarOp):
 
 # ---- types
 
-for _dtype in _helpers.discrete_dtypes + _helpers.float_dtypes + _helpers.known_complex:
+for _dtype in _helpers.all_dtypes:
     globals()[_dtype] = Scalar(_dtype)
     globals()[f"convert_to_{_dtype}"] = Cast(globals()[_dtype])
     __all__ += [_dtype, f"convert_to_{_dtype}"]
 
 
 def _types(dtypes: list[str]) -> tuple[Scalar, ...]:
-    return tuple(globals()[dtype] for dtype in dtypes)
+    return tuple(globals()[d] for d in dtypes)
 
 
 int_types, uint_types = _types(_helpers.int_dtypes), _types(_helpers.uint_dtypes)

@@ -20,6 +20,7 @@ NUMBERS = INTEGERS + FLOATS
 ALL = ["bool", *NUMBERS]
 DTYPES = {name: np.dtype(name) for name in ALL if name != "bfloat16"}
 DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+DTYPES |= {name: np.dtype(name) for name in ("complex64", "complex128")}
 
 sampled = set()  # the rows that some test is about
 tests_of = {}  # row -> the functions that test it
