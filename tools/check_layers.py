@@ -16,7 +16,7 @@ from pathlib import Path
 FOREIGN = {  # headers of a library -> the one folder that may include them
     re.compile(r"llvm(-c)?/"): "backend/cpu",
     re.compile(r"(oneapi/dnnl/|dnnl)"): "backend/onednn",
-    re.compile(r"pocketfft"): "backend/native",
+    re.compile(r"kissfft"): "backend/native",
     re.compile(r"CL/"): "backend/opencl",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')

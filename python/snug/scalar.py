@@ -179,7 +179,7 @@ def _types(dtypes: list[str]) -> tuple[Scalar, ...]:
 
 int_types, uint_types = _types(_helpers.int_dtypes), _types(_helpers.uint_dtypes)
 integer_types = int_types + uint_types
-float_types, complex_types = _types(_helpers.float_dtypes), _types(_helpers.known_complex)
+float_types, complex_types = _types(_helpers.float_dtypes), _types(_helpers.complex_dtypes)
 discrete_types, continuous_types = _types(_helpers.discrete_dtypes), float_types + complex_types
 all_types = discrete_types + continuous_types
 __all__ += ["all_types", "complex_types", "continuous_types", "discrete_types", "float_types"]

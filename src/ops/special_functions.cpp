@@ -173,7 +173,7 @@ Expr ptp(const Arg& x, const Axes& axes, bool keepdims) {
   return max(x, axes, keepdims) - min(x, axes, keepdims);
 }
 
-Expr norm(const Arg& given, double order, const Axes& axes, bool keepdims) {
+Expr vector_norm(const Arg& given, double order, const Axes& axes, bool keepdims) {
   Scope scope(given);
   Expr x = in_float("norm", given);
   if (order == 2) return sqrt(sum(sqr(x), axes, keepdims));

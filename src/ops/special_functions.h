@@ -63,7 +63,7 @@ Expr logical_not(const Arg& x);
 Expr ptp(const Arg& x, const Axes& axes = {}, bool keepdims = false);  // max - min
 /// The sum of |x|^order, to the power of 1 / order. An infinite order gives the largest or the
 /// smallest |x|, 0 the number of elements that are not 0.
-Expr norm(const Arg& x, double order = 2, const Axes& axes = {}, bool keepdims = false);
+Expr vector_norm(const Arg& x, double order = 2, const Axes& axes = {}, bool keepdims = false);
 /// The covariances of the rows of a matrix, each a variable; of a vector, its variance.
 Expr cov(const Arg& x, std::int64_t ddof = 1);
 

@@ -99,16 +99,6 @@ continuous_dtypes = float_dtypes + complex_dtypes
 all_dtypes = discrete_dtypes + continuous_dtypes
 
 
-def _known(dtype: str) -> bool:
-    try:
-        return _core.dtype_name(dtype) == dtype
-    except TypeError:
-        return False
-
-
-known_complex = [dtype for dtype in complex_dtypes if _known(dtype)]
-
-
 def _types(dtypes: Sequence[str], ndim: int) -> tuple[Any, ...]:
     return tuple(_core.TensorType(dtype, (False,) * ndim) for dtype in dtypes)
 
@@ -120,9 +110,9 @@ int_matrix_types = _types(int_dtypes, 2)
 float_types = float_scalar_types = _types(["float32", "float64"], 0)
 float_vector_types = _types(["float32", "float64"], 1)
 float_matrix_types = _types(["float32", "float64"], 2)
-complex_types = complex_scalar_types = _types(known_complex, 0)
-complex_vector_types = _types(known_complex, 1)
-complex_matrix_types = _types(known_complex, 2)
+complex_types = complex_scalar_types = _types(complex_dtypes, 0)
+complex_vector_types = _types(complex_dtypes, 1)
+complex_matrix_types = _types(complex_dtypes, 2)
 Tensor = _core.TensorType
 
 # Tolerances of comparisons of values of these dtypes.

@@ -129,7 +129,7 @@ def ptp(a: Any, axis: Any = None) -> _core.Variable:
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> _core.Variable:
     """The sum of |x|**ord to the power of 1 / ord, over axes; an infinite ord gives the largest or
     the smallest |x|."""
-    return _core.norm(x, ord, axis, keepdims)
+    return _core.vector_norm(x, ord, axis, keepdims)
 
 
 def cov(

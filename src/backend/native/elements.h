@@ -77,6 +77,8 @@ decltype(auto) visit(DType dtype, F&& f) {
     case DType::BF16: return f(BFloat{});
     case DType::F32: return f(float{});
     case DType::F64: return f(double{});
+    case DType::C64:
+    case DType::C128: break;  // graphs have none
   }
   internal_error("native::visit", "unknown dtype");
 }

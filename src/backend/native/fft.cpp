@@ -1,27 +1,92 @@
+#include <bit>
+#include <cmath>
 #include <complex>
-#include <new>
+#include <kissfft/kissfft.hh>
+#include <memory>
+#include <numbers>
 
 #include "backend/native/call.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
 
-#define POCKETFFT_NO_MULTITHREADING
-#define POCKETFFT_CACHE_SIZE 16
-#include <pocketfft/pocketfft_hdronly.h>
-
-// pocketfft takes memory of its own: tables per length, which it keeps for the lengths used last,
-// and scratch for a few lines per thread.
+// kissfft transforms a line. Its factors above 5 take time in proportion to their square and share
+// scratch between threads, so other lengths become a convolution of a length that is a power of 2
+// (Bluestein). Lines are transformed in double: its factors of float32 would lose digits.
 
 namespace snug::native {
 namespace {
+
+using Complex = std::complex<double>;
+
+class LineTransform {
+ public:
+  LineTransform(std::int64_t length, bool inverse) : length_(length), inverse_(inverse) {
+    std::int64_t rest = length;
+    for (const std::int64_t factor : {2, 3, 5})
+      while (rest > 1 && rest % factor == 0) rest /= factor;
+    if (rest <= 1) {
+      if (length > 0) plain_.emplace(static_cast<std::size_t>(length), inverse);
+      return;
+    }
+    const std::int64_t padded = padded_length();
+    forward_.emplace(static_cast<std::size_t>(padded), false);
+    backward_.emplace(static_cast<std::size_t>(padded), true);
+    chirp_.resize(static_cast<std::size_t>(length));
+    std::vector<Complex> mirrored(static_cast<std::size_t>(padded));
+    for (std::int64_t k = 0; k < length; ++k) {
+      const auto turn = static_cast<double>(static_cast<unsigned __int128>(k) * k % (2 * length));
+      const double angle = std::numbers::pi * turn / static_cast<double>(length);
+      chirp_[k] = std::polar(1.0, inverse ? angle : -angle);
+      mirrored[k] = mirrored[k == 0 ? 0 : padded - k] = std::conj(chirp_[k]);
+    }
+    spectrum_.resize(static_cast<std::size_t>(padded));
+    forward_->transform(mirrored.data(), spectrum_.data());
+    for (Complex& s : spectrum_) s /= static_cast<double>(padded);
+  }
+
+  /// How many elements `run` needs as scratch at most, for this length or a smaller one.
+  std::int64_t scratch() const { return length_ == 0 ? 0 : 2 * padded_length(); }
+
+  /// y = the transform of x; both have `length` elements.
+  void run(const Complex* x, Complex* y, Complex* scratch) const {
+    if (plain_) return plain_->transform(x, y);
+    if (length_ == 0) return;
+    const std::int64_t padded = padded_length();
+    Complex *a = scratch, *b = scratch + padded;
+    for (std::int64_t k = 0; k < length_; ++k) a[k] = x[k] * chirp_[k];
+    std::fill(a + length_, a + padded, Complex());
+    forward_->transform(a, b);
+    for (std::int64_t k = 0; k < padded; ++k) b[k] *= spectrum_[k];
+    backward_->transform(b, a);
+    for (std::int64_t k = 0; k < length_; ++k) y[k] = a[k] * chirp_[k];
+  }
+
+  std::int64_t length() const { return length_; }
+  bool inverse() const { return inverse_; }
+
+ private:
+  std::int64_t padded_length() const {
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * length_ - 1)));
+  }
+
+  std::int64_t length_;
+  bool inverse_;
+  std::optional<kissfft<double>> plain_, forward_, backward_;
+  std::vector<Complex> chirp_, spectrum_;
+};
 
 enum class Kind : std::uint8_t { Complex, Real, InverseReal };
 
 class FftCall : public Call {
  public:
   FftCall(const CallSite& site, Kind kind)
-      : Call(site), kind_(kind), axis_(site.node->attrs.integer("axis")) {
-    forward_ = kind == Kind::Real || (kind == Kind::Complex && !site.node->attrs.flag("inverse"));
+      : Call(site),
+        kind_(kind),
+        axis_(static_cast<std::size_t>(site.node->attrs.integer("axis"))),
+        transform_(length(in_[0].shape, out_[0].shape),
+                   kind == Kind::InverseReal ||
+                       (kind == Kind::Complex && site.node->attrs.flag("inverse"))) {
+    workspace = align64(static_cast<std::uint64_t>(threads_ * slot() * sizeof(Complex)));
   }
 
   void run(const RunArgs& args) const override {
@@ -32,74 +97,74 @@ class FftCall : public Call {
   }
 
  private:
+  std::int64_t length(const Dims& x, const Dims& y) const {
+    return kind_ == Kind::InverseReal ? y[axis_] : x[axis_];
+  }
+  /// Elements of workspace per thread: a line, its transform, and scratch.
+  std::int64_t slot() const { return 2 * transform_.length() + transform_.scratch(); }
+
   template <class T>
   void run_typed(const RunArgs& args) const {
     const Dims &x = in(args, 0).shape, &y = out(args, 0).shape;
+    // A length known only while running is at most the one planned for.
+    std::optional<LineTransform> shorter;
+    if (length(x, y) != transform_.length()) shorter.emplace(length(x, y), transform_.inverse());
+    const LineTransform& transform = shorter ? *shorter : transform_;
+    const std::int64_t n = transform.length();
     const std::size_t ndim = kind_ == Kind::Real ? x.size() : x.size() - 1;
     std::int64_t before = 1, behind = 1;
-    for (std::size_t k = 0; k < ndim; ++k) {
-      const auto at = static_cast<std::int64_t>(k);
-      if (at != axis_) (at < axis_ ? before : behind) *= x[k];
-    }
-    const Lines<T> lines{before, behind, x[axis_], y[axis_], args.in[0], args.out[0]};
-    const std::int64_t points = std::max(lines.in, lines.out) * before * behind;
-    const bool by_rows = before >= behind;
-    bool no_memory = false;
-    parallel_ranges(by_rows ? before : behind, points, threads_,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      try {
-                        by_rows ? transform(lines, begin, end, 0, behind)
-                                : transform(lines, 0, before, begin, end);
-                      } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-                        no_memory = true;
-                      }
-                    });
-    if (no_memory)
-      fail(Fault::Memory, fmt::format("fft: there is no memory for a line of {} points", lines.in));
+    for (std::size_t k = 0; k < ndim; ++k)
+      if (k != axis_) (k < axis_ ? before : behind) *= x[k];
+    if (n == 0) return;
+    const std::int64_t lines = before * behind;
+    parallel_slots(lines, lines * n * 16, threads_,
+                   [&](std::int64_t thread, std::int64_t begin, std::int64_t end) {
+                     Complex* line = reinterpret_cast<Complex*>(args.workspace) + thread * slot();
+                     Complex* result = line + n;
+                     for (std::int64_t k = begin; k < end; ++k) {
+                       const std::int64_t b = k / behind, e = k % behind;
+                       read(reinterpret_cast<const T*>(args.in[0]), b * x[axis_] * behind + e,
+                            behind, x[axis_], n, line);
+                       transform.run(line, result, result + n);
+                       write(reinterpret_cast<T*>(args.out[0]), b * y[axis_] * behind + e, behind,
+                             y[axis_], result);
+                     }
+                   });
   }
 
-  /// Lines along an axis: how many before and behind it, their lengths.
+  /// A line of n points whose elements are at first, first + stride, ...
   template <class T>
-  struct Lines {
-    std::int64_t before, behind, in, out;
-    const std::byte* from;
-    std::byte* to;
-  };
-
-  /// The lines of [begin, end) before the axis and [first, last) behind it.
+  void read(const T* from, std::int64_t first, std::int64_t stride, std::int64_t count,
+            std::int64_t n, Complex* line) const {
+    if (kind_ == Kind::Real) {
+      for (std::int64_t k = 0; k < count; ++k) line[k] = from[first + k * stride];
+      return;
+    }
+    for (std::int64_t k = 0; k < std::min(count, n); ++k) {
+      const T* at = from + 2 * (first + k * stride);
+      line[k] = {at[0], at[1]};
+    }
+    if (kind_ == Kind::InverseReal)
+      for (std::int64_t k = n / 2 + 1; k < n; ++k) line[k] = std::conj(line[n - k]);
+  }
   template <class T>
-  void transform(const Lines<T>& l, std::int64_t begin, std::int64_t end, std::int64_t first,
-                 std::int64_t last) const {
-    const std::int64_t in_width = sizeof(T) * (kind_ == Kind::Real ? 1 : 2);
-    const std::int64_t out_width = sizeof(T) * (kind_ == Kind::InverseReal ? 1 : 2);
-    if (begin == end || first == last || l.in == 0) return;
-    auto shape = [&](std::int64_t length) {
-      return pocketfft::shape_t{static_cast<std::size_t>(end - begin),
-                                static_cast<std::size_t>(length),
-                                static_cast<std::size_t>(last - first)};
-    };
-    auto strides = [&](std::int64_t length, std::int64_t width) {
-      return pocketfft::stride_t{length * l.behind * width, l.behind * width, width};
-    };
-    const std::byte* from = l.from + (begin * l.in * l.behind + first) * in_width;
-    std::byte* to = l.to + (begin * l.out * l.behind + first) * out_width;
-    const pocketfft::stride_t si = strides(l.in, in_width), so = strides(l.out, out_width);
-    const auto* complex_from = reinterpret_cast<const std::complex<T>*>(from);
-    auto* complex_to = reinterpret_cast<std::complex<T>*>(to);
-    if (kind_ == Kind::Complex)
-      pocketfft::c2c(shape(l.in), si, so, {1}, forward_, complex_from, complex_to, T(1));
-    else if (kind_ == Kind::Real)
-      pocketfft::r2c(shape(l.in), si, so, 1, forward_, reinterpret_cast<const T*>(from), complex_to,
-                     T(1));
-    else
-      pocketfft::c2r(shape(l.out), si, so, 1, forward_, complex_from, reinterpret_cast<T*>(to),
-                     T(1));
+  void write(T* to, std::int64_t first, std::int64_t stride, std::int64_t count,
+             const Complex* line) const {
+    if (kind_ == Kind::InverseReal) {
+      for (std::int64_t k = 0; k < count; ++k)
+        to[first + k * stride] = static_cast<T>(line[k].real());
+      return;
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      T* at = to + 2 * (first + k * stride);
+      at[0] = static_cast<T>(line[k].real());
+      at[1] = static_cast<T>(line[k].imag());
+    }
   }
 
   Kind kind_;
-  std::int64_t axis_;
-  bool forward_;
+  std::size_t axis_;
+  LineTransform transform_;
 };
 
 }  // namespace
