@@ -89,8 +89,8 @@ void bind_special(nb::module_& m) {
          "x with other numbers for NaN and the infinities, by default 0 and the largest ones.");
   define(m, "ptp", snug::ptp, tensor_arg("x"), arg("axis") = nb::none(), arg("keepdims") = false,
          "The largest element minus the smallest, over axes.");
-  define(m, "vector_norm", snug::vector_norm, tensor_arg("x"), arg("ord") = 2.0, arg("axis") = nb::none(),
-         arg("keepdims") = false,
+  define(m, "vector_norm", snug::vector_norm, tensor_arg("x"), arg("ord") = 2.0,
+         arg("axis") = nb::none(), arg("keepdims") = false,
          "The sum of |x|**ord to the power of 1 / ord, over axes; ord may be infinite.");
   define(m, "cov", snug::cov, tensor_arg("x"), arg("ddof") = 1,
          "The covariances of the rows of a matrix.");

@@ -11,8 +11,7 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core, compile, gradient, printing, tensor
-from snug import _core, gof, gradient, ifelse, printing, tensor
+from snug import _core, compile, gof, gradient, ifelse, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
 from snug._config import config
@@ -33,13 +32,10 @@ from snug._errors import (
     UnusedInputError,
 )
 from snug._function import In, Out, Param, function
-from snug._function import In, Out, function
 from snug._mode import Mode
-from snug._shared import shared
 from snug._shared import shared, shared_constructor
 from snug.gof.graph import map_variables
 from snug.gradient import Lop, Rop, grad, subgraph_grad
-from snug.gradient import grad
 from snug.loops import clone, loop, map
 from snug.printing import debugprint, pp
 from snug.tensor import scal as scalar

@@ -321,7 +321,7 @@ def function(
         results.append(entry.update)
     if not rebuild_strict and given_pairs:
         count = len(results)
-        rebuilt = _core.substitute(results + [e for _, e in update_pairs], given_pairs)
+        rebuilt = _core.copy_graph(results + [e for _, e in update_pairs], given_pairs, False)
         results = rebuilt[:count]
         update_pairs = [(v, e) for (v, _), e in zip(update_pairs, rebuilt[count:], strict=True)]
         given_pairs = []

@@ -265,7 +265,7 @@ class _Methods:
             of = dict(pairs)
             updates, givens = options["updates"], options["givens"]
             parts = [*outputs, *(e for _, e in updates), *(e for _, e in givens)]
-            parts = _core.substitute(parts, pairs)
+            parts = _core.copy_graph(parts, pairs, False)
             outputs = parts[: len(outputs)]
             values = parts[len(outputs) :]
             options["updates"] = [

@@ -41,6 +41,7 @@ def _signature(function: Any) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
+@functools.cache
 def readable(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of the extension as a Python function; anything else is given back as it is."""
     if type(function) is not _EXTENSION_FUNCTION:

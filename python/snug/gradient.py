@@ -139,9 +139,7 @@ def _choice(what: str, name: str, value: str, *choices: str) -> str:
         if str(value).lower() == choice.lower():
             return choice
     names = ", ".join(map(repr, choices[:-1]))
-    raise error(
-        ValueError, f"{what}: {name} is {value!r}", f"choose {names} or {choices[-1]!r}"
-    )
+    raise error(ValueError, f"{what}: {name} is {value!r}", f"choose {names} or {choices[-1]!r}")
 
 
 def _warn_or_raise(disconnected: str, call: Callable[[bool], Any]) -> Any:

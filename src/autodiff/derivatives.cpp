@@ -1,5 +1,7 @@
 #include "autodiff/derivatives.h"
 
+#include <unordered_set>
+
 #include "autodiff/stable_forms.h"
 #include "expr/rebuild.h"
 #include "ops/arguments.h"
@@ -25,6 +27,24 @@ GradOptions quiet(const GradOptions& options) {
   out.disconnected_inputs = Disconnected::Ignore;
   out.zero_if_disconnected = false;
   out.known_grads.clear();
+  return out;
+}
+
+/// x in a form that reads `inputs`, too: a function may have them as arguments, as the product of a
+/// Jacobian with a vector is a function of where it is taken, even where it is the same everywhere.
+Expr with_inputs(const Expr& x, const std::vector<Expr>& inputs) {
+  std::unordered_set<Variable*> read{x.get()};
+  std::vector<Variable*> left{x.get()};
+  while (!left.empty()) {
+    const Variable* v = left.back();
+    left.pop_back();
+    if (!v->owner) continue;
+    for (const Expr& in : v->owner->inputs)
+      if (read.insert(in.get()).second) left.push_back(in.get());
+  }
+  Expr out = x;
+  for (const Expr& v : inputs)
+    if (!read.count(v.get())) out = switch_(true, out, cast(sum(v), out.dtype()));
   return out;
 }
 
@@ -67,6 +87,7 @@ std::vector<Expr> Rop(const std::vector<Expr>& f, const std::vector<Expr>& wrt,
   for (std::size_t i = 0; i < f.size(); ++i) {
     if (out[i]) {
       out[i] = substitute({out[i]}, shapes)[0];
+      if (f[i]->owner) out[i] = with_inputs(out[i], wrt);
       continue;
     }
     if (options.disconnected_inputs == Disconnected::Raise)

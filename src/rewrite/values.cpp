@@ -148,6 +148,7 @@ std::optional<Value> shape_vector(Builder& b, const SizeDims& dims) {
   // The shape of an input of these very sizes is the shorter way to say it.
   for (std::uint32_t k = 0; k < b.size() && has(*b.node({k, 0}).op, kLeaf); ++k)
     if (b.type({k, 0}).dims == dims && !dims.empty()) return call(b, "shape", {{k, 0}});
+  if (dims.empty()) return b.constant(std::make_shared<const Array>(Array::zeros(DType::I64, {0})));
   SizeWriter writer(b);
   std::vector<Value> sizes;
   for (SizeId d : dims) {

@@ -53,6 +53,10 @@ def sample(dtype, shape, low=-4.0, high=4.0, special=True, key=0):
     kind = DTYPES[dtype]
     if dtype == "bool":
         return rng.random(shape) < 0.5
+    if dtype.startswith("complex"):
+        part = "float32" if dtype == "complex64" else "float64"
+        real, imag = (sample(part, shape, low, high, special, (key, k)) for k in "ri")
+        return (real + 1j * imag).astype(dtype)
     if dtype in FLOATS:
         info = ml_dtypes.finfo(kind)
         values = np.asarray(rng.uniform(low, high, shape))

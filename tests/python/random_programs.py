@@ -108,8 +108,6 @@ class Program:
 def on(row, accept, build, exact=None, steps=STEPS):
     """The step of a row: build(program, x, v) makes (expression, value) of an item that accept(v)
     takes. `exact`: whether the result is; None: as the item is."""
-    if steps is STEPS and row not in ROWS:
-        return
 
     def step(program):
         jumps = row in JUMPS
@@ -418,10 +416,11 @@ on("nonzero", dims(1, 2), nonzero_step, True)
 
 
 def square(x, v):
-    """A positive definite matrix of any matrix."""
+    """A positive definite matrix of any matrix, whose eigenvalues are apart."""
     wide = v.astype("float64")
-    e = T.dot(x, x.T) / v.dtype.type(1 + v.shape[1]) + T.eye(x.shape[0], dtype=str(v.dtype)) * 2
-    return T.cast(e, str(v.dtype)), wide @ wide.T / (1 + v.shape[1]) + 2 * np.eye(len(v))
+    steps = np.diag(2.0 + np.arange(len(v)))
+    e = T.dot(x, x.T) / v.dtype.type(1 + v.shape[1]) + steps.astype(v.dtype)
+    return T.cast(e, str(v.dtype)), wide @ wide.T / (1 + v.shape[1]) + steps
 
 
 def cholesky_step(program, x, v):

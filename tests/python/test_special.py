@@ -286,7 +286,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize("row", GRADIENTS)
+@rows(*GRADIENTS)
 def test_gradients(row):
     """First and second derivatives against differences."""
     function, low, high = GRADIENTS[row]

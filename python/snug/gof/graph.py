@@ -385,9 +385,7 @@ def equal_computations(
     return True
 
 
-def is_same_graph(
-    var1: Variable, var2: Variable, givens: Any = None, debug: bool = False
-) -> bool:
+def is_same_graph(var1: Variable, var2: Variable, givens: Any = None, debug: bool = False) -> bool:
     """Whether two variables do the same computation, after replacing variables by `givens`
     ({old: new} or pairs) in both."""
     pairs = _pairs("is_same_graph", givens)

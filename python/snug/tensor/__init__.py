@@ -1,6 +1,7 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
 import importlib
+import sys
 
 from snug import gof, printing
 from snug._config import config
@@ -13,6 +14,7 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
+from snug._readable import make_readable as _make_readable
 from snug.gradient import (
     DisconnectedType,
     Lop,
@@ -92,3 +94,8 @@ Constant, Type = TensorConstant, TensorType
 int32_t = int32
 # The scalar ops that get_scalar_constant_value computes: all of them.
 get_scalar_constant_value_elemwises = (scal.ScalarOp,)
+
+# Functions of the extension get signatures and errors of ours, in every module that has them.
+for _name, _module in list(sys.modules.items()):
+    if _name.startswith(__name__):
+        _make_readable(vars(_module))

@@ -90,7 +90,6 @@ from snug._core import (
 )
 from snug._core import sign as sgn
 from snug._errors import error
-from snug._readable import make_readable as _make_readable
 
 
 def _of_many(row: str, name: str) -> Any:
@@ -492,5 +491,3 @@ __all__ = [
     and name
     not in ("annotations", "builtins", "operator", "Sequence", "Any", "np", "config", "error")
 ]
-
-_make_readable(globals())

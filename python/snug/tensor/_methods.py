@@ -7,9 +7,8 @@ from typing import Any
 from snug import _core
 from snug._attach import attach
 from snug._core import TensorVariable
-from snug.tensor import _arrays
+from snug.tensor import _arrays, _special
 from snug.tensor import _basic as T
-from snug.tensor import _special
 from snug.tensor import sort as sorting
 
 
@@ -195,8 +194,8 @@ class _Methods:
         return result
 
     def clone(self) -> TensorVariable:
-        """A new variable of the same type, name and tag: a constant or a shared variable of the same
-        value, otherwise an input."""
+        """A new variable of the same type, name and tag: a constant or a shared variable of the
+        same value, otherwise an input."""
         copy = _core.copy_leaf(self) if self.owner is None else self.type(self.name)
         if "_tag" in self.__dict__ and copy is not self:
             copy.tag.__dict__.update(self.tag.__dict__)

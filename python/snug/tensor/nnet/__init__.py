@@ -6,9 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug._readable import make_readable as _make_readable
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
-from snug.tensor.nnet import _op_classes, blocksparse, bn
 from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
 from snug.tensor.nnet._confusion import confusion_matrix
 from snug.tensor.nnet._op_classes import *
@@ -21,7 +19,6 @@ __all__ = [
     "batch_normalization",
     "blocksparse",
     "bn",
-    "categorical_crossentropy",
     "confusion_matrix",
     "conv2d",
     "dropout",
@@ -129,6 +126,3 @@ def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
     """
     stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
     return _core.dropout(x, p, stream)
-
-
-_make_readable(globals())
