@@ -356,6 +356,9 @@ class Loader {
     const std::size_t count_of_roots = count("roots");
     for (std::size_t i = 0; i < count_of_roots; ++i) roots.push_back(variable());
     if (!rest_.empty()) damaged("there is more than the graph");
+    // Last: an update that reads its variable makes a circle, which must not be left behind by
+    // bytes that turn out to be damaged.
+    for (auto& [s, value] : default_updates_) s->default_update = std::move(value);
     if (options.variables) *options.variables = std::move(variables_);
   }
   std::vector<Expr> roots;
@@ -631,7 +634,7 @@ class Loader {
       if (same(e, target)) s = nullptr;
     if (!s) damaged("a default update of what is not shared");
     if (!flag()) {
-      s->default_update = value;
+      default_updates_.emplace_back(s, value);
       return;
     }
     // The rule must not hold the variable it is of.
@@ -647,6 +650,7 @@ class Loader {
   std::vector<std::string> texts_;
   std::vector<OriginId> origins_;
   std::vector<Expr> variables_;
+  std::vector<std::pair<SharedVariable*, Expr>> default_updates_;
   std::vector<std::shared_ptr<const Lambda>> functions_;
 };
 
