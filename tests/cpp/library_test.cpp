@@ -868,7 +868,7 @@ std::vector<std::int64_t> python_slice(std::int64_t size, const std::int64_t* st
 
 TEST(Library, SliceSetAndSliceInc) {
   for (int round = 0; round < 3000; ++round) {
-    const DType t = kAll[round % kDTypeCount];
+    const DType t = kAll[round % std::size(kAll)];
     const std::size_t ndim = pick(1, 3), indexed = pick(1, static_cast<std::int64_t>(ndim));
     Dims shape;
     for (std::size_t d = 0; d < ndim; ++d) shape.push_back(pick(round % 7 ? 1 : 0, 6));
