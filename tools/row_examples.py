@@ -69,6 +69,7 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "det": lambda x: T.nlinalg.det(x(2)),
     "dimshuffle": lambda x: x(2).dimshuffle(1, "x", 0),
     "dot": lambda x: T.dot(x(2), x(2)),
+    "eig": lambda x: T.real(T.nlinalg.complex_eig(x(2))[0]),
     "eigh": lambda x: T.nlinalg.eigh(x(2))[1],
     "eigvalsh": lambda x: T.slinalg.eigvalsh(x(2)),
     "expm": lambda x: T.slinalg.expm(x(2)),

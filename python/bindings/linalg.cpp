@@ -20,6 +20,7 @@ void bind_linalg(nb::module_& m) {
   define(m, "slogdet", slogdet, tensor_arg("a"));
   define(m, "qr", qr, tensor_arg("a"), arg("mode") = "reduced");
   define(m, "svd", svd, tensor_arg("a"), arg("full_matrices") = true, arg("compute_uv") = true);
+  define(m, "eig", eig, tensor_arg("a"));
   define(m, "eigh", eigh, tensor_arg("a"), arg("lower") = true);
   define(m, "eigvalsh", static_cast<Expr (*)(const Arg&, bool)>(eigvalsh), tensor_arg("a"),
          arg("lower") = true);

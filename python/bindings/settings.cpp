@@ -7,7 +7,7 @@ namespace snug::python {
 namespace {
 
 PyObject* apply_hook = nullptr;  // called with the outputs of every op; guarded by the GIL
-bool in_hook = false;
+thread_local bool in_hook = false;
 
 void on_apply(const std::vector<Expr>& outputs) {
   if (!apply_hook || in_hook || !PyGILState_Check()) return;

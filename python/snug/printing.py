@@ -86,22 +86,19 @@ def debugprint(
         raise error(ValueError, f"debugprint: ids is {ids!r}", "choose 'CHAR', 'int', 'id' or ''")
     if not isinstance(depth, int):
         raise error(TypeError, f"debugprint: depth must be an integer, got {depth!r}")
-    if isinstance(obj, _core.Function) and not hasattr(obj, "maker"):
-        text = obj.explain() + "\n"
-    else:
-        roots, order = _roots(obj)
-        tree = _Tree(
-            depth,
-            print_type,
-            ids,
-            stop_on_name,
-            print_storage,
-            {} if done is None else done,
-            {} if used_ids is None else used_ids,
-            order,
-            _clients(roots) if print_clients else {},
-        )
-        text = "".join(line + "\n" for line in tree.lines(roots))
+    roots, order = _roots(obj)
+    tree = _Tree(
+        depth,
+        print_type,
+        ids,
+        stop_on_name,
+        print_storage,
+        {} if done is None else done,
+        {} if used_ids is None else used_ids,
+        order,
+        _clients(roots) if print_clients else {},
+    )
+    text = "".join(line + "\n" for line in tree.lines(roots))
     if file == "str":
         return text
     stream = sys.stdout if file is None else file

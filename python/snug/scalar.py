@@ -110,10 +110,10 @@ Sub sub sub|TrueDiv true_div div|IntDiv int_div floor_div|Mod mod mod|Pow pow po
 Second second|EQ eq eq|NEQ neq ne|LT lt lt|LE le le|GT gt gt|GE ge ge|ArcTan2 arctan2 atan2
 Chi2SF chi2sf|Complex complex|ComplexFromPolar complex_from_polar
 GammaInc gammainc gammainc|GammaIncC gammaincc gammaincc|GammaL gammal|GammaU gammau
-Iv iv iv|Jv jv jv
+Iv iv iv|Jv jv jv|Maximum maximum maximum|Minimum minimum minimum
 """
 _VARIADIC = """
-Add add add|Mul mul mul|Maximum maximum maximum|Minimum minimum minimum|AND and_ bit_and
+Add add add|Mul mul mul|AND and_ bit_and
 OR or_ bit_or|XOR xor bit_xor|Switch switch switch|Clip clip
 """
 

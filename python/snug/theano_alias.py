@@ -28,6 +28,7 @@ _MODULES: dict[str, Sequence[str] | str] = {
     "theano.compile.function_module": ("snug.compile.function_module", "snug.compile"),
     "theano.compile.io": ("snug.compile.io", "snug.compile"),
     "theano.compile.mode": ("snug.compile.mode", "snug.compile"),
+    "theano.compile.monitormode": ("snug.compile.monitormode",),
     "theano.compile.nanguardmode": ("snug.compile.nanguardmode", "snug.compile"),
     "theano.compile.ops": ("snug.compile.ops", "snug.compile"),
     "theano.compile.profiling": ("snug.compile.profiling", "snug.compile"),

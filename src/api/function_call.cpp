@@ -106,10 +106,12 @@ void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
     throw Error(Fault::Type, fmt::format("{}: {} has {} dimensions {}, the function takes {}",
                                          name.empty() ? "call" : name, who, a.shape.size(),
                                          describe_shape(a.shape), t.ndim()));
-  for (std::size_t k = 0; k < a.shape.size(); ++k)
-    if (t.broadcastable(k) && a.shape[k] != 1)
-      throw Error(Fault::Type, fmt::format("{}: {} has size {} on axis {}, whose type says 1",
-                                           name.empty() ? "call" : name, who, a.shape[k], k));
+  for (std::size_t k = 0; k < a.shape.size(); ++k) {
+    const std::int64_t size = t.broadcastable(k) ? 1 : t.shape[k];
+    if (size >= 0 && a.shape[k] != size)
+      throw Error(Fault::Type, fmt::format("{}: {} has size {} on axis {}, whose type says {}",
+                                           name.empty() ? "call" : name, who, a.shape[k], k, size));
+  }
 }
 
 void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {

@@ -28,6 +28,7 @@ std::string ops_of(const Graph& graph, const Task& task) {
 }  // namespace
 
 std::optional<std::string> StepGuard::find(const Array& value) const {
+  if (is_complex(value.dtype)) return find(value.as_pairs());
   if (!is_float(value.dtype)) return {};
   for (std::int64_t k = 0, n = value.size(); k < n; ++k) {
     const double v = value.at_double(k);
@@ -48,8 +49,9 @@ std::optional<std::string> StepGuard::find(const Array& value) const {
 void StepGuard::check_input(const Array& value, const char* kind, std::size_t number,
                             const std::string& name) const {
   if (std::optional<std::string> bad = find(value))
-    throw Error(Fault::Numeric, fmt::format("NanGuardMode: {} {} holds {}", kind,
-                                            name.empty() ? fmt::format("{}", number) : name, *bad));
+    throw Error(Fault::Assertion,
+                fmt::format("NanGuardMode: {} {} holds {}", kind,
+                            name.empty() ? fmt::format("{}", number) : name, *bad));
 }
 
 void StepGuard::after(const RunState& state, std::uint32_t at) {
@@ -72,7 +74,7 @@ void StepGuard::after(const RunState& state, std::uint32_t at) {
     if (!bad) continue;
     const Node& n = p.graph.node(v);
     const std::string ops = ops_of(p.graph, task);
-    Error error(Fault::Numeric,
+    Error error(Fault::Assertion,
                 fmt::format("NanGuardMode: the result of {} holds {}", n.op->name, *bad),
                 ops.empty() ? "" : fmt::format("it was computed in one step by {}", ops),
                 n.origin ? n.origin : task.origin);

@@ -282,6 +282,9 @@ std::vector<Expr> apply_on_complex(const OpDef& op, const std::vector<Expr>& inp
   if (!op.on_complex)
     fail(Fault::Type, fmt::format("{}: is not defined for complex numbers", op.name),
          "take their real part, imaginary part or absolute value");
+  if (op.arity >= 0 && static_cast<int>(inputs.size()) != op.arity)
+    fail(Fault::Type,
+         fmt::format("{}: takes {} arguments, got {}", op.name, op.arity, inputs.size()));
   return op.on_complex({op, attrs, inputs});
 }
 

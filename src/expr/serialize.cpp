@@ -596,6 +596,19 @@ class Loader {
     }
   }
 
+  /// Rows that trust their indices get ones that are checked while they run.
+  static void check_indices(const std::string& name, std::vector<Expr>& inputs) {
+    const std::size_t first = name == "gather" ? 1 : name.starts_with("scatter_") ? 2 : SIZE_MAX;
+    for (std::size_t i = first; i < inputs.size(); ++i) {
+      const Apply* maker = inputs[i]->owner.get();
+      if (maker && maker->op->name == "check_index") continue;
+      const Expr axis = constant(Array::scalar<std::int64_t>(static_cast<std::int64_t>(i - first)));
+      const Expr size = apply(find_op("slice"), {apply(find_op("shape"), {inputs[0]}), axis},
+                              {{"spec", Attrs::Ints{1, 1, 0, 0}}});
+      inputs[i] = apply(find_op("check_index"), {inputs[i], size});
+    }
+  }
+
   void read_apply() {
     const std::string& name = text();
     const OriginId where = origin();
@@ -612,6 +625,7 @@ class Loader {
     try {
       const OpDef& op = find_op(name);
       if (has(op, kLeaf)) damaged(fmt::format("{} is applied", name));
+      check_indices(name, inputs);
       outputs = apply_all(op, std::move(inputs), std::move(attrs));
     } catch (const Error& e) {
       throw Error(Fault::Value, fmt::format("load_graph: {} cannot be made: {}", name, e.message()),

@@ -215,7 +215,12 @@ Captured capture(const CaptureArgs& args) {
                   v->origin);
     Apply* a = v->owner.get();
     if (has(*a->op, kPairView)) {
-      values[v] = values.at(a->inputs[0].get());
+      const Value pairs = values.at(a->inputs[0].get());
+      if (is_complex(v->type.dtype) && !b.sizes().is(b.type(pairs).dims.back(), 2))
+        throw Error(Fault::Shape,
+                    fmt::format("{}: the last axis is not known to be 2", a->op->name),
+                    "make it known: specify_shape(x, (..., 2))", v->origin);
+      values[v] = pairs;
       continue;
     }
     auto it = applied.find(a);

@@ -86,7 +86,8 @@ Expr view_as_complex(const Arg& x) {
   Scope scope(x);
   require_expr("view_as_complex", x.expr);
   const Dims& shape = x.expr.type().shape;
-  if (shape.empty() || shape.back() >= 0) return apply(ops::view_as_complex, {x.expr});
+  if (shape.empty() || (shape.back() >= 0 && x.expr->owner))
+    return apply(ops::view_as_complex, {x.expr});
   // The graph, which has no such view, checks the size.
   std::vector<std::int64_t> sizes(shape.size(), -1);
   sizes.back() = 2;

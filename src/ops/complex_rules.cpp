@@ -29,7 +29,7 @@ Attrs attrs_of_parts(const Attrs& attrs) {
 Exprs by_parts(const ComplexArgs& c, const Attrs& attrs) {
   Exprs re, im;
   for (const Expr& x : c.x) {
-    const bool split = is_complex(x.dtype()) || has(c.op, kElementwise);
+    const bool split = is_continuous(x.dtype()) || has(c.op, kElementwise);
     Parts p = split ? parts_of(x) : Parts{x, x};
     re.push_back(p.re);
     im.push_back(p.im);
@@ -132,7 +132,8 @@ Expr pairs_of(const Expr& x) {
 Exprs complex_linear(const ComplexArgs& c) {
   const Attrs attrs = attrs_of_parts(c.attrs);
   bool apart = any_made_of_parts(c);
-  for (const Expr& x : c.x) apart |= has(c.op, kElementwise) && !is_complex(x.dtype());
+  for (const Expr& x : c.x)
+    apart |= !is_complex(x.dtype()) && (has(c.op, kElementwise) || is_float(x.dtype()));
   if (apart) return by_parts(c, attrs);
   Exprs inputs;
   for (const Expr& x : c.x) inputs.push_back(is_complex(x.dtype()) ? pairs_of(x) : x);
@@ -221,12 +222,20 @@ Exprs complex_div(const ComplexArgs& c) {
   const Parts b = ops::parts_of(upcast_operand(c, 1));
   // The result does not depend on the scale, so nor does its gradient.
   Expr scale = snug::stop_gradient(snug::maximum(snug::abs(b.re), snug::abs(b.im)));
-  const Parts s{b.re / scale, b.im / scale};
+  // Of an infinite divisor only the infinite parts count; by 0 each part is divided.
+  Expr zero = snug::eq(scale, number(0, scale)), infinite = snug::isinf(scale);
+  auto scaled = [&](const Expr& part) {
+    Expr side = snug::switch_(snug::isinf(part), snug::sign(part), number(0, part));
+    return snug::switch_(infinite, side, part / scale);
+  };
+  const Parts s{scaled(b.re), scaled(b.im)};
   Expr below = (snug::sqr(s.re) + snug::sqr(s.im)) * scale;
-  if (!is_complex(above.dtype()))
-    return made(above * s.re / below, snug::neg(above * s.im / below));
   const Parts a = ops::parts_of(above);
-  return made((a.re * s.re + a.im * s.im) / below, (a.im * s.re - a.re * s.im) / below);
+  const bool real = !is_complex(above.dtype());
+  Expr re = real ? a.re * s.re : a.re * s.re + a.im * s.im;
+  Expr im = real ? snug::neg(a.re * s.im) : a.im * s.re - a.re * s.im;
+  return made(snug::switch_(zero, a.re / scale, re / below),
+              snug::switch_(zero, a.im / scale, im / below));
 }
 
 Exprs complex_pow(const ComplexArgs& c) {

@@ -1,4 +1,5 @@
 #include "ops/batch_rules.h"
+#include "ops/complex_rules.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -94,6 +95,7 @@ const OpDef cumsum = {
           });
         },
     .batch = batch_other_axes,
+    .on_complex = complex_linear,
     .samples = {.numpy = "np.cumsum(a, axis)"},
 };
 

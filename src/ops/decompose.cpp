@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <complex>
+#include <tuple>
 
+#include "ops/arguments.h"
 #include "ops/dense.h"
 
 /// Decompositions of a matrix. Signs of vectors are those of LAPACK; the references have their own,
@@ -216,6 +219,160 @@ double eigh_residual(const ReferenceArgs& r) {
   return std::max(orthogonality(v) / n, relative(a * v - scaled, n * a.largest()));
 }
 
+// ---- eig ----
+
+using Complex = std::complex<double>;
+
+/// A square matrix of complex numbers.
+struct ComplexMatrix {
+  std::int64_t n;
+  std::vector<Complex> data;
+  explicit ComplexMatrix(std::int64_t n) : n(n), data(static_cast<std::size_t>(n * n)) {}
+  Complex& operator()(std::int64_t i, std::int64_t j) { return data[i * n + j]; }
+};
+
+/// a <- g a g', q <- q g' with a rotation g of rows i and k that makes a(k, column) zero in g a.
+/// Rows of `a` are turned here, columns by the caller, when all rows are.
+struct Rotation {
+  double c = 1;
+  Complex s;
+};
+Rotation rotate_rows(ComplexMatrix& a, std::int64_t i, std::int64_t k, std::int64_t column,
+                     std::int64_t last) {
+  const Complex x = a(i, column), y = a(k, column);
+  const double size = std::hypot(std::abs(x), std::abs(y));
+  Rotation g;
+  if (size == 0 || y == Complex()) return g;
+  g.c = std::abs(x) / size;
+  const Complex phase = std::abs(x) == 0 ? Complex(1) : x / std::abs(x);
+  g.s = phase * std::conj(y) / size;
+  for (std::int64_t j = 0; j < last; ++j) {
+    const Complex u = a(i, j), v = a(k, j);
+    a(i, j) = g.c * u + g.s * v;
+    a(k, j) = g.c * v - std::conj(g.s) * u;
+  }
+  return g;
+}
+void rotate_columns(ComplexMatrix& a, const Rotation& g, std::int64_t i, std::int64_t k,
+                    std::int64_t rows) {
+  for (std::int64_t j = 0; j < rows; ++j) {
+    const Complex u = a(j, i), v = a(j, k);
+    a(j, i) = g.c * u + std::conj(g.s) * v;
+    a(j, k) = g.c * v - g.s * u;
+  }
+}
+
+/// a = q t q' with t upper triangular, by shifted QR steps on the whole matrix. False: no end.
+bool schur(ComplexMatrix& a, ComplexMatrix& q) {
+  const std::int64_t n = a.n;
+  double scale = 0;
+  for (const Complex& x : a.data) scale = std::max(scale, std::abs(x));
+  for (std::int64_t k = 0; k < n; ++k) q(k, k) = 1;
+  for (std::int64_t m = n - 1, tries = 0; m > 0;) {
+    double rest = 0;
+    for (std::int64_t j = 0; j < m; ++j) rest = std::max(rest, std::abs(a(m, j)));
+    if (rest <= 1e-15 * static_cast<double>(n) * scale) {
+      for (std::int64_t j = 0; j < m; ++j) a(m, j) = 0;
+      --m;
+      tries = 0;
+      continue;
+    }
+    if (++tries > 3000) return false;
+    // Now and then a shift aside, for matrices that a shift leaves as they are.
+    const Complex shift = a(m, m) + (tries % 11 == 0 ? Complex(rest, rest / 3) : Complex());
+    for (std::int64_t k = 0; k <= m; ++k) a(k, k) -= shift;
+    std::vector<std::tuple<Rotation, std::int64_t, std::int64_t>> done;
+    for (std::int64_t column = 0; column < m; ++column)
+      for (std::int64_t k = column + 1; k <= m; ++k)
+        done.emplace_back(rotate_rows(a, column, k, column, n), column, k);
+    for (const auto& [g, i, k] : done) {
+      rotate_columns(a, g, i, k, m + 1);
+      rotate_columns(q, g, i, k, n);
+    }
+    for (std::int64_t k = 0; k <= m; ++k) a(k, k) += shift;
+  }
+  return true;
+}
+
+void eig_reference(const ReferenceArgs& r) {
+  const Matrix given(*r.x[0]);
+  given.require_finite("eig");
+  const std::int64_t n = given.rows;
+  ComplexMatrix a(n), q(n);
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) a(i, j) = given(i, j);
+  if (!schur(a, q)) fail_no_convergence("eig", n, n);
+  const double tiny = 1e-300 + 1e-16 * given.largest();
+  for (std::int64_t k = 0; k < n; ++k) {
+    // (t - t[k, k]) x = 0 with x[k] = 1, from below; then q x.
+    std::vector<Complex> x(static_cast<std::size_t>(n)), v(static_cast<std::size_t>(n));
+    x[k] = 1;
+    for (std::int64_t i = k; i-- > 0;) {
+      Complex sum;
+      for (std::int64_t j = i + 1; j <= k; ++j) sum += a(i, j) * x[j];
+      Complex gap = a(i, i) - a(k, k);
+      if (std::abs(gap) < tiny) gap = tiny;
+      x[i] = -sum / gap;
+    }
+    double square = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j <= k; ++j) v[i] += q(i, j) * x[j];
+      square += std::norm(v[i]);
+    }
+    r.y[0].f[2 * k] = a(k, k).real();
+    r.y[0].f[2 * k + 1] = a(k, k).imag();
+    for (std::int64_t i = 0; i < n; ++i) {
+      r.y[1].f[2 * (i * n + k)] = v[i].real() / std::sqrt(square);
+      r.y[1].f[2 * (i * n + k) + 1] = v[i].imag() / std::sqrt(square);
+    }
+  }
+}
+
+/// a v = v w, vectors of length 1, and values that add up to the trace.
+double eig_residual(const ReferenceArgs& r) {
+  const Matrix a(*r.x[0]);
+  const std::int64_t n = a.rows;
+  const std::vector<double>&w = r.y[0].f, &v = r.y[1].f;
+  const auto vector = [&](std::int64_t i, std::int64_t k) {
+    return Complex(v[2 * (i * n + k)], v[2 * (i * n + k) + 1]);
+  };
+  double worst = 0;
+  Complex total;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const Complex value(w[2 * k], w[2 * k + 1]);
+    double square = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      Complex sum = -value * vector(i, k);
+      for (std::int64_t j = 0; j < n; ++j) sum += a(i, j) * vector(j, k);
+      worst = std::max(worst, std::abs(sum));
+      square += std::norm(vector(i, k));
+    }
+    if (!(std::fabs(square - 1) < 1e-3)) return 1;
+    total += value - a(k, k);
+  }
+  const double size = static_cast<double>(std::max<std::int64_t>(n, 1)) * a.largest();
+  return size > 0 ? std::max(worst, std::abs(total)) / size : worst;
+}
+
+/// Part 0 or 1 of numbers that are pairs on the last axis.
+Expr part(const Expr& pairs, std::int64_t k) {
+  return snug::subtensor(pairs, {IndexItem::ellipsis(), IndexItem(int64_constant(k))});
+}
+
+/// With D = conj(dw) the gradient is the real part of X in V' X = D V' (V' not conjugated). In
+/// reals, with V = P + i Q:  (P' -Q'; Q' P') (Re X; Im X) = (Re D V'; Im D V').
+Exprs eig_grad(const GradArgs& g) {
+  if (g.dy[1])
+    fail(Fault::Undefined, "eig: eigenvectors have no gradient: their scale is arbitrary",
+         "differentiate the eigenvalues, or use eigh for symmetric matrices");
+  const Expr p = t(part(g.y[1], 0)), q = t(part(g.y[1], 1));
+  const Expr re = rows(part(g.dy[0], 0)), im = rows(part(g.dy[0], 1));
+  const Expr left =
+      snug::concatenate({snug::concatenate({p, snug::neg(q)}, 1), snug::concatenate({q, p}, 1)}, 0);
+  const Expr right = snug::concatenate({re * p + im * q, re * q - im * p}, 0);
+  return {snug::slice_axis(snug::solve(left, right), 0, Expr(), snug::shape_i(g.x[0], 0))};
+}
+
 }  // namespace
 
 const OpDef qr = {
@@ -298,6 +455,28 @@ const OpDef svdvals = {
           a.require_finite("svdvals");
           r.y[0].f = one_sided_jacobi(a).s;
         },
+};
+
+const OpDef eig = {
+    .name = "eig",
+    .doc =
+        "Eigenvalues and eigenvectors (columns) of a square matrix, as pairs of real and imaginary "
+        "parts on the last axis.",
+    .outputs = 2,
+    .traits = kMayFail,
+    .infer =
+        [](Infer& f) {
+          require_square(f);
+          const Type& a = f.in(0);
+          const SizeId two = f.sizes.constant(2);
+          f.out(matrix_type(a.dtype, a.dims[0], two));
+          Type vectors = matrix_type(a.dtype, a.dims[0], a.dims[0]);
+          vectors.dims.push_back(two);
+          f.out(vectors);
+        },
+    .grad = eig_grad,
+    .reference = eig_reference,
+    .residual = eig_residual,
 };
 
 const OpDef eigh = {

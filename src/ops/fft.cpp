@@ -48,6 +48,8 @@ void irfft_rule(Infer& f) {
   require_pairs(f);
   Type out = f.in(0);
   const std::size_t axis = axis_of(f, 1);
+  f.require_ndim(1, 0);
+  require_discrete(f, 1);
   const SizeId n = f.size_element(1);
   require_nonnegative(f, n, "the length of the result");
   require_points(f, n);

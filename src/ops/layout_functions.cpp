@@ -24,7 +24,7 @@ std::vector<Expr> sizes_with(const Expr& x, std::int64_t axis, const Expr& size)
 
 Expr integer(const char* what, const Expr& x) {
   require_expr(what, x);
-  if (x.ndim() != 0 || is_float(x.dtype()))
+  if (x.ndim() != 0 || !is_discrete(x.dtype()))
     fail(Fault::Type, fmt::format("{}: a number of elements is a 0-d integer, not {}", what,
                                   snug::describe(x.type())));
   return cast(x, DType::I64);
@@ -242,6 +242,12 @@ Expr pad(const Arg& x, const std::vector<Expr>& width, const std::string& mode, 
     fail(Fault::Value,
          fmt::format("pad: {} widths for a value of {} dimensions", width.size(), ndim),
          "give a pair (before, after) per axis");
+  for (const Expr& w : width) {
+    integer("pad", w);
+    if (const Array* known = constant_value(w); known && known->at_int(0) < 0)
+      fail(Fault::Value,
+           fmt::format("pad: a width is {}, it must not be negative", known->at_int(0)));
+  }
   if (mode == "constant") {
     std::vector<Expr> sizes;
     std::vector<IndexItem> items;

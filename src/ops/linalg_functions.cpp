@@ -193,6 +193,12 @@ std::vector<Expr> svd(const Arg& a, bool full_matrices, bool compute_uv) {
   return apply_all(ops::svd, {x}, {{"full", full_matrices}});
 }
 
+std::vector<Expr> eig(const Arg& a) {
+  Scope scope(a);
+  std::vector<Expr> pairs = apply_all(ops::eig, {factor_input("eig", a)}, {});
+  return {view_as_complex(pairs[0]), view_as_complex(pairs[1])};
+}
+
 std::vector<Expr> eigh(const Arg& a, bool lower) {
   Scope scope(a);
   return apply_all(ops::eigh, {factor_input("eigh", a)}, {{"lower", lower}});

@@ -22,6 +22,9 @@ std::vector<Expr> slogdet(const Arg& a);
 std::vector<Expr> qr(const Arg& a, const std::string& mode = "reduced");
 /// u, s, v' with u diag(s) v' = a, or s alone. Signs of vectors are LAPACK's choice.
 std::vector<Expr> svd(const Arg& a, bool full_matrices = true, bool compute_uv = true);
+/// Eigenvalues and eigenvectors (columns, of length 1) of a square matrix, complex. Of conjugate
+/// pairs the one with the positive imaginary part comes first.
+std::vector<Expr> eig(const Arg& a);
 /// Eigenvalues, rising, and eigenvectors (columns) of a symmetric matrix; one triangle is read.
 std::vector<Expr> eigh(const Arg& a, bool lower = true);
 Expr eigvalsh(const Arg& a, bool lower = true);

@@ -30,7 +30,11 @@ void check_params(const Infer& f, const Parts& parts) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const bool sequence = i > 0 && i < parts.state(0);
     const int ndim = f.in(i).ndim() - (sequence && !parts.blocks ? 1 : 0);
-    SNUG_CHECK(params[i].ndim() == ndim && (i == 0 || params[i].dtype() == f.in(i).dtype),
+    const bool dropped = sequence && !parts.blocks;  // the axis that the loop runs over
+    const int stretched = dropped ? f.in(i).broadcast >> 1 : f.in(i).broadcast;
+    SNUG_CHECK(params[i].ndim() == ndim &&
+                   params[i].dtype() == (i == 0 ? DType::I64 : f.in(i).dtype) &&
+                   (i == 0 || (params[i].type().broadcast & ~stretched) == 0),
                "loop: parameter {} does not fit its operand", i);
   }
 }

@@ -42,7 +42,7 @@ extern const OpDef dot, batched_dot, cholesky, solve;
 // matrix_functions.cpp
 extern const OpDef inverse, det, slogdet, expm, lstsq;
 // decompose.cpp
-extern const OpDef qr, qr_r, svd, svdvals, eigh, eigvalsh;
+extern const OpDef qr, qr_r, svd, svdvals, eig, eigh, eigvalsh;
 // conv.cpp
 extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight;
 // softmax.cpp

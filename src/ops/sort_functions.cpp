@@ -29,7 +29,7 @@ void require_vector(const char* what, const Expr& x) {
 }
 
 void require_integers(const char* what, const Expr& x) {
-  if (is_float(x.dtype()))
+  if (!is_discrete(x.dtype()))
     fail(Fault::Type, fmt::format("{}: takes integers, not {}", what, name_of(x.dtype())),
          "cast them to int64");
 }
@@ -77,7 +77,7 @@ Expr argtopk(const Arg& x, const Arg& k, std::optional<std::int64_t> axis) {
   Scope scope(x);
   Line line = line_of("topk", x.expr, axis);
   require_expr("topk", k.expr);
-  if (k.expr.ndim() != 0 || is_float(k.expr.dtype()))
+  if (k.expr.ndim() != 0 || !is_discrete(k.expr.dtype()))
     fail(Fault::Type, fmt::format("topk: the number of elements is a 0-d integer, not {}",
                                   snug::describe(k.expr.type())));
   if (const Array* known = constant_value(k.expr); known && known->at_int(0) == 0)

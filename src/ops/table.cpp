@@ -48,6 +48,7 @@ const OpDef* const kOps[] = {
     &ops::disconnected_grad,
     &ops::div,
     &ops::dot,
+    &ops::eig,
     &ops::eigh,
     &ops::eigvalsh,
     &ops::eq,

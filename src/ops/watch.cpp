@@ -1,4 +1,5 @@
 #include "ops/arguments.h"
+#include "ops/complex_rules.h"
 #include "ops/host_calls.h"
 #include "ops/rules.h"
 
@@ -89,6 +90,7 @@ const OpDef disconnected_grad = {
     .infer = upcast_rule,
     .grad = [](const GradArgs&) -> Exprs { return {Expr()}; },
     .scalar = same,
+    .on_complex = complex_linear,
     .samples = {.differentiable = false, .numpy = "a"},
 };
 
@@ -114,6 +116,7 @@ const OpDef grad_scale = {
       return {g.dy[0] * number(g.attrs.number("multiplier"), g.dy[0])};
     },
     .scalar = same,
+    .on_complex = complex_linear,
     .samples = {.differentiable = false, .numpy = "a"},
 };
 
@@ -124,6 +127,7 @@ const OpDef undefined_grad = {
     .infer = upcast_rule,
     .no_grad = "the expression says so",
     .scalar = same,
+    .on_complex = complex_linear,
     .samples = {.differentiable = false, .numpy = "a"},
 };
 

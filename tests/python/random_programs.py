@@ -550,6 +550,12 @@ on(
     False,
 )
 on("eigvalsh", matrix, invariant(lambda a: T.slinalg.eigvalsh(a), np.linalg.eigvalsh), False)
+on(
+    "eig",
+    matrix,
+    invariant(lambda a: T.sort(T.real(T.nlinalg.complex_eig(a)[0])), np.linalg.eigvalsh),
+    False,
+)
 on("eigh", matrix, rebuilt(from_eigh), False)
 on("svd", matrix, rebuilt(from_svd), False)
 on(

@@ -167,6 +167,25 @@ def test_division_has_no_overflow():
         close(root, np.sqrt(np.complex128(y)).astype("complex64"))
 
 
+def test_division_by_infinity_and_zero():
+    z, w = T.zvector("z"), T.zvector("w")
+    above = np.array([1, 1 + 2j, -2j, 1 + 2j, 3 - 1j])
+    below = np.array([np.inf, complex(0, np.inf), complex(-np.inf, 3), 0, 0])
+    for mode in MODES:
+        got = snug.function([z, w], z / w, mode=mode)(above, below)
+        np.testing.assert_array_equal(got[:3], [0, 0, 0])
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(got[3:], above[3:] / below[3:])
+
+
+def test_the_size_of_pairs_is_checked():
+    x = T.TensorType("float64", (False, False), shape=(None, 2))("x")
+    f = snug.function([x], snug._core.view_as_complex(x))
+    np.testing.assert_array_equal(f([[1.0, 2.0]]), [1 + 2j])
+    with pytest.raises(TypeError, match="size 3 on axis 1, whose type says 2"):
+        f([[1.0, 2.0, 3.0]])
+
+
 def test_special_values():
     z = T.zvector()
     values = np.array([0, 1, -1, 1j, -1j, complex(-4, 0.0), complex(-4, -0.0), -0.0])

@@ -266,15 +266,15 @@ def test_nan_guard():
     line = inspect.currentframe().f_lineno - 1
     f = snug.function([x], y * 2, mode=NanGuardMode())
     np.testing.assert_array_equal(f([1]), [0])
-    with pytest.raises(np.linalg.LinAlgError) as e:
+    with pytest.raises(AssertionError) as e:
         f([-1])
     assert "nan" in str(e.value) and "log" in str(e.value)
     assert f"test_function_interface.py:{line}" in str(e.value)
-    with pytest.raises(np.linalg.LinAlgError, match="inf at \\(1,\\)"):
+    with pytest.raises(AssertionError, match="inf at \\(1,\\)"):
         f([1, 0])
-    with pytest.raises(np.linalg.LinAlgError, match="argument x holds nan at \\(0,\\)"):
+    with pytest.raises(AssertionError, match="argument x holds nan at \\(0,\\)"):
         f([np.nan])
-    with pytest.raises(np.linalg.LinAlgError, match="holds 1099511627776"):
+    with pytest.raises(AssertionError, match="holds 1099511627776"):
         snug.function([x], x * 2.0**20, mode="NanGuardMode")([2**20])
     loose = snug.function([x], y, mode=NanGuardMode(inf_is_error=False))
     assert loose([0]) == -np.inf
@@ -285,10 +285,10 @@ def test_nan_guard_and_updates():
     f = snug.function([], updates=[(w, w - 2)], mode=NanGuardMode())
     f()
     g = snug.function([], T.log(w), updates=[(w, w * 5)], mode=NanGuardMode())
-    with pytest.raises(np.linalg.LinAlgError):
+    with pytest.raises(AssertionError):
         g()
     bad = snug.function([], updates=[(w, T.sqrt(w))], mode=NanGuardMode())
-    with pytest.raises(np.linalg.LinAlgError):
+    with pytest.raises(AssertionError):
         bad()
 
 

@@ -205,6 +205,44 @@ def test_singular_values(row):
     agree_twice(row, (nlinalg.svd(x, compute_uv=False) ** 3).sum(), x, a)
 
 
+@rows("eig")
+def test_eig(row):
+    for dtype in EPS:
+        x = variable(dtype, 2)
+        for mode, f in functions(row, [x], list(nlinalg.complex_eig(x))):
+            for n in (0, 1, 2, 5, 12):
+                a = wide(sample(dtype, (n, n), -1, 1, False, key="eig")).astype(dtype)
+                want = np.linalg.eigvals(wide(a))
+                tolerance = 64 * EPS[dtype] * (n + 4)
+                for b in layouts(a):
+                    w, v = f(b)
+                    assert w.dtype == v.dtype == np.result_type(dtype, "complex64")
+                    if n:
+                        apart = abs(w[:, None] - want)
+                        assert max(apart.min(0).max(), apart.min(1).max()) < n * tolerance, mode
+                    near(np.linalg.norm(v, axis=0), np.ones(n), tolerance, mode)
+                    near(abs(a @ v - v * w), np.zeros((n, n)), n * tolerance, mode)
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    x = variable("float64", 2, "x")
+    f = snug.function([x], list(nlinalg.complex_eig(x)))
+    np.testing.assert_allclose(f(turn)[0], [1j, -1j])
+    real = snug.function([x], list(nlinalg.eig(x)))
+    w, v = real([[2.0, 1.0], [0.0, 3.0]])
+    assert w.dtype == v.dtype == np.float64
+    np.testing.assert_allclose(np.array([[2.0, 1.0], [0.0, 3.0]]) @ v, v * w)
+    with pytest.raises(AssertionError, match="not real; complex_eig"):
+        real(turn)
+    with pytest.raises(np.linalg.LinAlgError, match="eig"):
+        f([[1.0, np.nan], [0.0, 1.0]])
+    w, v = nlinalg.complex_eig(x)
+    a = sample("float64", (4, 4), -1, 1, False, key="eig")  # has a conjugate pair
+    assert np.iscomplex(np.linalg.eigvals(a)).any()
+    for cost in ((T.real(w) ** 3).sum(), (abs(w) ** 3).sum(), (T.imag(w) ** 2).sum()):
+        agree_gradient(row, cost, [x], [a], 1e-5, second="by vectors, which have no gradient")
+    with pytest.raises(snug.gradient.NullTypeGradError, match="eigenvectors have no gradient"):
+        T.grad(abs(v).sum(), x)
+
+
 @rows("eigh")
 def test_eigh(row):
     for dtype in EPS:

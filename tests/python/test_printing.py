@@ -206,7 +206,6 @@ def test_the_tables_know_no_rows_that_are_gone():
     assert set(_theano_view._INFIX) <= rows
 
 
-@pytest.mark.skipif(not hasattr(snug.Function, "maker"), reason="functions have no maker yet")
 def test_functions(tmp_path):
     x = T.dmatrix("x")
     W = snug.shared(np.ones((3, 2)), "W")

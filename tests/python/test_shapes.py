@@ -185,6 +185,25 @@ def test_pad_forms():
     assert got.dtype == "int64"
     with pytest.raises(ValueError, match="mode 'mirror'"):
         T.pad(x, 1, "mirror")
+    with pytest.raises(ValueError, match="a width is -1"):
+        T.pad(x, (-1, 2), "edge")
+
+
+def test_wrong_axes():
+    x = T.matrix("x")
+    for make in (lambda: T.rollaxis(x, 5), lambda: T.AllocDiag(0, 0, 7)(x[0])):
+        with pytest.raises(ValueError, match="there is no axis"):
+            make()
+
+
+def test_reshape_forms():
+    x = T.dmatrix("x")
+    n = T.lvector("n")
+    outputs = [x.reshape((3, 2)), x.reshape(3, 2), x.reshape(6, ndim=1), x.reshape([6])]
+    check([x], outputs, [A[:2, :3]], [A[:2, :3].reshape(s) for s in ((3, 2), (3, 2), 6, 6)])
+    for y in (x.reshape(n, ndim=2), x.reshape(n, 2), x.reshape(shape=n, ndim=2)):
+        got = snug.function([x, n], y)(A[:2, :3], [3, 2])
+        np.testing.assert_array_equal(got, A[:2, :3].reshape(3, 2))
 
 
 def test_diff():

@@ -37,6 +37,7 @@ from snug._core import (
     vstack,
 )
 from snug._errors import error
+from snug.tensor._basic import _normal_axis
 
 # ---- axes
 
@@ -53,7 +54,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> _core.Variable:
 def rollaxis(a: Any, axis: int, start: int = 0) -> _core.Variable:
     """a with an axis moved to stand before another one."""
     a = _core.as_tensor(a, "rollaxis")
-    axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
+    axis = _normal_axis("rollaxis", axis, a.ndim)
+    start = start + a.ndim if start < 0 else start
     return _core.moveaxis(a, [axis], [start - 1 if axis < start else start])
 
 

@@ -124,6 +124,14 @@ def _integer(what: str, value: Any) -> int:
         raise error(TypeError, f"{what} must be an integer, got {value!r}") from None
 
 
+def _normal_axis(what: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the front."""
+    axis = _integer(f"{what}: axis", axis)
+    if not -ndim <= axis < ndim:
+        raise error(ValueError, f"{what}: there is no axis {axis} in {ndim} dimensions")
+    return axis % ndim
+
+
 def _axis_list(axis: Any) -> list[int]:
     return list(axis) if isinstance(axis, (list, tuple)) else [axis]
 

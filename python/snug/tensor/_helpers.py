@@ -12,6 +12,7 @@ import numpy as np
 import snug.tensor as T
 from snug import _core
 from snug._errors import error
+from snug.tensor._basic import _normal_axis
 from snug.tensor.var import AsTensorError, TensorConstantSignature
 
 __all__ = [
@@ -483,7 +484,10 @@ def alloc_diag(diagonal: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
     if diagonal.ndim == 0:
         raise error(TypeError, "alloc_diag: expected at least 1 dimension, got 0")
     ndim = diagonal.ndim + 1
-    return _core.alloc_diagonal(diagonal, offset, *sorted((axis1 % ndim, axis2 % ndim)))
+    axes = sorted(_normal_axis("alloc_diag", axis, ndim) for axis in (axis1, axis2))
+    if axes[0] == axes[1]:
+        raise error(ValueError, f"alloc_diag: axis1 and axis2 are both {axes[0]}")
+    return _core.alloc_diagonal(diagonal, offset, *axes)
 
 
 # ---- indices

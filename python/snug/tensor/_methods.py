@@ -7,6 +7,7 @@ from typing import Any
 from snug import _core
 from snug._attach import attach
 from snug._core import TensorVariable
+from snug._errors import error
 from snug.tensor import _arrays, _special
 from snug.tensor import _basic as T
 from snug.tensor import sort as sorting
@@ -107,12 +108,18 @@ class _Methods:
     def astype(self, dtype) -> TensorVariable:
         return T.cast(self, dtype)
 
-    def reshape(self, shape, ndim=None, *more) -> TensorVariable:
-        if isinstance(shape, (list, tuple)) or getattr(shape, "ndim", 0) == 1:
-            return T.reshape(self, shape, ndim)
-        # x.reshape(2, 3): the second size stands where ndim would.
-        sizes = [shape] if ndim is None else [shape, ndim, *more]
-        return T.reshape(self, sizes)
+    def reshape(self, *shape, ndim=None, **named) -> TensorVariable:
+        """x.reshape((2, 3)), x.reshape(2, 3), x.reshape(vector, ndim=2)."""
+        shape = (named.pop("shape"),) if "shape" in named and not shape else shape
+        if named:
+            raise error(TypeError, f"reshape: unknown arguments {', '.join(named)}")
+        if not shape:
+            raise error(TypeError, "reshape: no shape given")
+        if isinstance(shape[0], (list, tuple)) or getattr(shape[0], "ndim", 0) == 1:
+            if len(shape) > 2 or (len(shape) == 2 and ndim is not None):
+                raise error(TypeError, "reshape: expected a shape and its number of dimensions")
+            return T.reshape(self, shape[0], shape[1] if len(shape) == 2 else ndim)
+        return T.reshape(self, list(shape), ndim)
 
     def dimshuffle(self, *pattern) -> TensorVariable:
         return _core.dimshuffle(self, _items(pattern))

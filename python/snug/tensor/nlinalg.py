@@ -11,8 +11,10 @@ from snug.tensor import _basic as T
 
 __all__ = [
     "alloc_diag",
+    "complex_eig",
     "det",
     "diag",
+    "eig",
     "eigh",
     "extract_diag",
     "inv",
@@ -83,6 +85,22 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     gradient only up to them; those of full_matrices=True beyond min(rows, columns) have none."""
     found = _core.svd(a, bool(full_matrices), bool(compute_uv))
     return found if compute_uv else found[0]
+
+
+def complex_eig(a: Any) -> tuple[_core.Variable, _core.Variable]:
+    """Eigenvalues and eigenvectors (columns, of length 1) of a square matrix, complex."""
+    return _core.eig(a)
+
+
+def eig(a: Any) -> tuple[_core.Variable, _core.Variable]:
+    """Eigenvalues and eigenvectors (columns, of length 1) of a square matrix, in its dtype. If they
+    are not real, the call is an AssertionError: complex_eig has them."""
+    from snug.tensor.opt import Assert
+
+    w, v = _core.eig(a)
+    real = _core.all(_core.eq(_core.imag(w), 0))
+    check = Assert("eig: the eigenvalues are not real; complex_eig gives them")
+    return check(_core.real(w), real), check(_core.real(v), real)
 
 
 def eigh(a: Any, UPLO: str = "L") -> tuple[_core.Variable, _core.Variable]:

@@ -127,7 +127,7 @@ class SvdCall : public Call {
   SvdCall(const CallSite& site, bool vectors) : Call(site), vectors_(vectors) {
     const ArgDesc& a = in_[0];
     check_dtype(name(), a);
-    check_matrix(name(), a);
+    vectors ? check_work(name(), a) : check_matrix(name(), a);
     job_ = !vectors ? 'N' : site.node->attrs.flag("full") ? 'A' : 'S';
     const std::int64_t m = a.shape[0], n = a.shape[1], k = smaller(a);
     with_float(a.dtype, [&](auto tag) {
@@ -184,11 +184,70 @@ class SvdCall : public Call {
   std::uint64_t work_ = 0;
 };
 
+class EigCall : public Call {
+ public:
+  explicit EigCall(const CallSite& site) : Call(site) {
+    check_dtype("eig", in_[0]);
+    check_work("eig", in_[0]);
+    const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
+    with_float(in_[0].dtype, [&](auto tag) {
+      using T = decltype(tag);
+      T* const none = nullptr;
+      T size = 1;
+      if (n > 0) geev(int(n), none, none, none, none, &size, -1);
+      work_ = work_bytes(size);
+      workspace = 2 * align64(n * n * sizeof(T)) + 2 * align64(n * sizeof(T)) + work_;
+    });
+  }
+
+  void run(const RunArgs& args) const override {
+    const OmpThreads scope(threads_);
+    with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
+  }
+
+ private:
+  template <class T>
+  void decompose(const RunArgs& args) const {
+    const ArgDesc& a = in(args, 0);
+    check_square("eig", a);
+    const std::int64_t n = a.shape[0];
+    if (n == 0) return;
+    Parts parts(args.workspace);
+    T* const copied = parts.take<T>(n * n);
+    T* const vectors = parts.take<T>(n * n);
+    T* const re = parts.take<T>(n);
+    T* const im = parts.take<T>(n);
+    T* const work = parts.take<T>(0);
+    copy(by_columns(a.dtype, n, n), reinterpret_cast<std::byte*>(copied), a, args.in[0], threads_);
+    require_finite("eig", copied, n, n);
+    check_result("eig", "geev", geev(int(n), copied, re, im, vectors, work, work_size<T>(work_)), n,
+                 n);
+    T* const w = reinterpret_cast<T*>(args.out[0]);
+    T* const v = reinterpret_cast<T*>(args.out[1]);
+    for (std::int64_t k = 0; k < n; ++k) {
+      w[2 * k] = re[k];
+      w[2 * k + 1] = im[k];
+      // Of a conjugate pair the first, with the positive imaginary part, has both parts stored.
+      const std::int64_t first = im[k] < 0 ? k - 1 : k;
+      for (std::int64_t i = 0; i < n; ++i) {
+        T* const at = v + 2 * (i * n + k);
+        at[0] = vectors[first * n + i];
+        at[1] = im[k] == 0  ? T{}
+                : im[k] > 0 ? vectors[(first + 1) * n + i]
+                            : -vectors[(first + 1) * n + i];
+      }
+    }
+  }
+
+  std::uint64_t work_ = 0;
+};
+
 class EighCall : public Call {
  public:
   EighCall(const CallSite& site, bool vectors)
       : Call(site), vectors_(vectors), lower_(site.node->attrs.flag("lower")) {
     check_dtype(name(), in_[0]);
+    vectors_ ? check_work(name(), in_[0]) : check_matrix(name(), in_[0]);
     const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
     with_float(in_[0].dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -249,7 +308,7 @@ class LstsqCall : public Call {
   explicit LstsqCall(const CallSite& site) : Call(site), rcond_(site.node->attrs.number("rcond")) {
     const ArgDesc &a = in_[0], &b = in_[1];
     check_dtype("lstsq", a);
-    check_matrix("lstsq", a);
+    check_work("lstsq", a);
     check_matrix("lstsq", b);
     const std::int64_t m = a.shape[0], n = a.shape[1], k = b.shape[1], both = std::max(m, n);
     with_float(a.dtype, [&](auto tag) {
@@ -316,6 +375,7 @@ class LstsqCall : public Call {
 
 }  // namespace
 
+Prepared prepare_eig(const CallSite& site) { return std::make_unique<EigCall>(site); }
 Prepared prepare_eigh(const CallSite& site) { return std::make_unique<EighCall>(site, true); }
 Prepared prepare_eigvalsh(const CallSite& site) { return std::make_unique<EighCall>(site, false); }
 Prepared prepare_lstsq(const CallSite& site) { return std::make_unique<LstsqCall>(site); }

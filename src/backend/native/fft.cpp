@@ -25,7 +25,7 @@ class LineTransform {
     for (const std::int64_t factor : {2, 3, 5})
       while (rest > 1 && rest % factor == 0) rest /= factor;
     if (rest <= 1) {
-      if (length > 0) plain_.emplace(static_cast<std::size_t>(length), inverse);
+      if (length > 1) plain_.emplace(static_cast<std::size_t>(length), inverse);
       return;
     }
     const std::int64_t padded = padded_length();
@@ -45,12 +45,15 @@ class LineTransform {
   }
 
   /// How many elements `run` needs as scratch at most, for this length or a smaller one.
-  std::int64_t scratch() const { return length_ == 0 ? 0 : 2 * padded_length(); }
+  std::int64_t scratch() const { return length_ <= 1 ? 0 : 2 * padded_length(); }
 
   /// y = the transform of x; both have `length` elements.
   void run(const Complex* x, Complex* y, Complex* scratch) const {
     if (plain_) return plain_->transform(x, y);
-    if (length_ == 0) return;
+    if (length_ <= 1) {
+      std::copy_n(x, length_, y);
+      return;
+    }
     const std::int64_t padded = padded_length();
     Complex *a = scratch, *b = scratch + padded;
     for (std::int64_t k = 0; k < length_; ++k) a[k] = x[k] * chirp_[k];

@@ -21,6 +21,7 @@ Prepared prepare_cumprod(const CallSite& site);
 Prepared prepare_cumsum(const CallSite& site);
 Prepared prepare_det(const CallSite& site);
 Prepared prepare_dot(const CallSite& site);  // and batched_dot
+Prepared prepare_eig(const CallSite& site);
 Prepared prepare_eigh(const CallSite& site);
 Prepared prepare_eigvalsh(const CallSite& site);
 Prepared prepare_expm(const CallSite& site);

@@ -44,6 +44,7 @@ constexpr LibraryEntry kTable[] = {
     {"dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"dot", "native", kAny, native::prepare_dot},
+    {"eig", "openblas", kAny, native::prepare_eig},
     {"eigh", "openblas", kAny, native::prepare_eigh},
     {"eigvalsh", "openblas", kAny, native::prepare_eigvalsh},
     {"expm", "openblas", kAny, native::prepare_expm},

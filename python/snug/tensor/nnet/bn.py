@@ -6,7 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor._basic import addbroadcast, constant, prod, sqrt
+from snug.tensor._basic import _normal_axis, addbroadcast, constant, prod, sqrt
 
 __all__ = ["batch_normalization", "batch_normalization_test", "batch_normalization_train"]
 
@@ -34,7 +34,7 @@ def _axes(x: _core.Variable, axes: Any) -> tuple[int, ...]:
     if axes == "spatial":
         return (0, *range(2, x.ndim))
     if isinstance(axes, (tuple, list)) and all(isinstance(a, int) for a in axes):
-        found = tuple(sorted(a % x.ndim for a in axes))
+        found = tuple(sorted(_normal_axis("batch_normalization", a, x.ndim) for a in axes))
         if len(set(found)) == len(found) and found:
             return found
     raise error(
