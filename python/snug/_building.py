@@ -11,6 +11,7 @@ import numpy as np
 from snug import _core
 from snug._config import config
 from snug._errors import error
+from snug._options import compile_options
 
 
 def get_test_value(v: Any) -> Any:
@@ -65,23 +66,14 @@ def _compute_test_values(outputs: list[Any]) -> None:
         else:
             variables.append(x)
             values.append(value)
-    options = {
-        "updates": [],
-        "givens": sizes,
-        "shapes": [],
-        "name": str(apply.op.name),
-        "memory": "",
-        "micro_batches": 0,
-        "mode": "reference",
-        "guarded": (False, False, False),
-        "renewed": [],
-        "no_default_updates": True,
-        "strict_math": False,
-        "ignore_unused": True,
-        "threads": 1,
-        "contexts": 1,
-        "disabled_passes": [],
-    }
+    options = compile_options(
+        givens=sizes,
+        name=str(apply.op.name),
+        mode="reference",
+        no_default_updates=True,
+        ignore_unused=True,
+        threads=1,
+    )
     entries = [
         {"variable": x, "name": x.name, "value": None, "strict": False, "allow_downcast": None}
         for x in variables

@@ -160,7 +160,7 @@ class Config:
     warn_float64: str
 
     def __init__(self) -> None:
-        self.__dict__["_chosen"] = set()  # the settings that somebody has set
+        self.__dict__["_chosen"] = set()  # the settings that somebody has set for good
         for name, row in _SETTINGS.items():
             self.__dict__[name] = row.default
         for entry in (*entries_of_files("SNUGRC", "~/.snugrc"), *entries_of_flags("SNUG_FLAGS")):
@@ -171,7 +171,7 @@ class Config:
         if name not in _SETTINGS:
             raise ValueError(f"{entry.place}: there is no setting {name!r}\n  hint  {_near(name)}")
         try:
-            self._set(name, entry.value)
+            self._choose(name, entry.value)
         except Bad as bad:
             hint = f"\n  hint  {bad.args[1]}" if len(bad.args) > 1 else ""
             raise ValueError(f"{entry.place}: {name}: {bad.args[0]}{hint}") from None
@@ -182,9 +182,12 @@ class Config:
     def _set(self, name: str, value: Any) -> None:
         row = _SETTINGS[name]
         self.__dict__[name] = row.check(value)
-        self._chosen.add(name)
         if row.apply is not None:
             row.apply(self.__dict__[name])
+
+    def _choose(self, name: str, value: Any) -> None:
+        self._set(name, value)
+        self._chosen.add(name)
 
     def _unknown(self, name: str) -> Exception:
         return error(AttributeError, f"there is no setting config.{name}", _near(name, "config."))
@@ -194,7 +197,7 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(name, value)
-        self._set(name, value)
+        self._choose(name, value)
 
     def _check(self, name: str, value: Any) -> None:
         if name not in _SETTINGS:

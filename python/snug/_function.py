@@ -10,6 +10,7 @@ from snug import _core
 from snug._config import config
 from snug._errors import UnusedInputError, error
 from snug._mode import Mode, get_mode
+from snug._options import compile_options
 
 
 class In:
@@ -355,23 +356,23 @@ def function(
     for x, _ in hints:
         if not any(entry["variable"] is x for entry in entries):
             raise error(ValueError, f"function: shapes has {x}, which is no input")
-    options = {
-        "updates": update_pairs,
-        "givens": given_pairs,
-        "shapes": hints,
-        "name": name or "",
-        "memory": "" if budget is None else str(budget),
-        "micro_batches": micro_batches,
-        "mode": chosen.kind,
-        "guarded": chosen.guarded,
-        "renewed": renewed,
-        "no_default_updates": bool(no_default_updates),
-        "strict_math": bool(strict_math),
-        "ignore_unused": unused == "ignore",
-        "threads": chosen_threads,
-        "contexts": contexts,
-        "disabled_passes": [*disabled_passes, *chosen.disabled_passes],
-    }
+    options = compile_options(
+        updates=update_pairs,
+        givens=given_pairs,
+        shapes=hints,
+        name=name or "",
+        memory="" if budget is None else str(budget),
+        micro_batches=micro_batches,
+        mode=chosen.kind,
+        guarded=chosen.guarded,
+        renewed=renewed,
+        no_default_updates=bool(no_default_updates),
+        strict_math=bool(strict_math),
+        ignore_unused=unused == "ignore",
+        threads=chosen_threads,
+        contexts=contexts,
+        disabled_passes=[*disabled_passes, *chosen.disabled_passes],
+    )
     try:
         made = _core.compile(entries, results, result, options)
     except UnusedInputError as unused_input:

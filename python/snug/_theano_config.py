@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from snug import _core
-from snug._config import Bad, ChangedFlags
+from snug._config import MODES, Bad, ChangedFlags
 from snug._config import config as snug_config
 from snug._errors import error
 from snug._settings import Entry, as_bool, entries_of_files, entries_of_flags
@@ -24,17 +24,9 @@ _TRANSFORMS = ("fft", "fft_tiling", "winograd", "winograd_non_fused")
 _CHOSEN = ("guess_once", "guess_on_shape_change", "time_once", "time_on_shape_change")
 _VERSIONS = ("0.3", "0.4", "0.4.1", "0.5", "0.6", "0.7", "0.8", "0.8.1", "0.8.2", "0.9", "0.10")
 
-# Theano's modes, and ours.
-_MODES = {
-    "Mode": "fast",
-    "FAST_RUN": "fast",
-    "FAST_COMPILE": "fast",
-    "NanGuardMode": "NanGuardMode",
-    "DebugMode": "check",
-    "DEBUG_MODE": "check",
-    "ProfileMode": "fast",
-    "PROFILE_MODE": "fast",
-}
+# Modes of old versions, and what they are here. All others snug.config knows by their names.
+_OLD_MODES = {"ProfileMode": "FAST_RUN", "PROFILE_MODE": "FAST_RUN"}
+_MODES = (*(name for name in MODES if name not in ("fast", "check", "reference")), *_OLD_MODES)
 
 # name: default, or (default, all values). A value is converted to the type of the default.
 _FLAGS: dict[str, Any] = {
@@ -299,7 +291,7 @@ def _set_device(flags: _Flags, value: str) -> str:
 
 
 def _set_mode(flags: _Flags, value: str) -> str:
-    snug_config.mode = _MODES[value]
+    snug_config.mode = _OLD_MODES.get(value, value)
     return value
 
 
@@ -318,11 +310,7 @@ def _same(name: str) -> Callable[[_Flags, Any], Any]:
 
 
 # Flags that are settings of snug, too.
-_SAME = [
-    name
-    for name in ("cast_policy", "compute_test_value", "floatX", "on_unused_input", "warn_float64")
-    if name in vars(snug_config)
-]
+_SAME = ("cast_policy", "compute_test_value", "floatX", "on_unused_input", "warn_float64")
 # What setting a flag does; it gives the value that the flag then has.
 _MEANINGS: dict[str, Callable[[_Flags, Any], Any]] = {
     "device": _set_device,

@@ -250,6 +250,13 @@ def subgraph_grad(
     return (*results, start_grads, cost_grads) if details else results
 
 
+def _differentiated(core: Any, wrt: Any, disconnected: str, *arguments: Any) -> Any:
+    """What a function of the core gives for the variables of `wrt`, in the form that wrt has."""
+    what = core.__name__
+    chosen = _choice(what, "disconnected_inputs", disconnected, "raise", "warn", "ignore")
+    return _as(wrt, _warn_or_raise(chosen, lambda raise_: core(*arguments, raise_)))
+
+
 def Lop(
     f: Any,
     wrt: Any,
@@ -258,11 +265,8 @@ def Lop(
     disconnected_inputs: str = "raise",
 ) -> Any:
     """The product of `eval_points` (one per f) and the Jacobian of f by each of `wrt`."""
-    disconnected = _choice(
-        "Lop", "disconnected_inputs", disconnected_inputs, "raise", "warn", "ignore"
-    )
     arguments = _listed(f), _listed(wrt), _listed(eval_points), _constants(consider_constant)
-    return _as(wrt, _warn_or_raise(disconnected, lambda raise_: _core.Lop(*arguments, raise_)))
+    return _differentiated(_core.Lop, wrt, disconnected_inputs, *arguments)
 
 
 def Rop(
@@ -295,11 +299,8 @@ def jacobian(
     disconnected_inputs: str = "raise",
 ) -> Any:
     """The Jacobian of a vector by each of `wrt`: its axis first, then those of the variable."""
-    disconnected = _choice(
-        "jacobian", "disconnected_inputs", disconnected_inputs, "raise", "warn", "ignore"
-    )
     arguments = expression, _listed(wrt), _constants(consider_constant)
-    return _as(wrt, _warn_or_raise(disconnected, lambda raise_: _core.jacobian(*arguments, raise_)))
+    return _differentiated(_core.jacobian, wrt, disconnected_inputs, *arguments)
 
 
 def hessian(
@@ -309,11 +310,8 @@ def hessian(
     disconnected_inputs: str = "raise",
 ) -> Any:
     """The matrix of second derivatives of a 0-d cost by each vector of `wrt`."""
-    disconnected = _choice(
-        "hessian", "disconnected_inputs", disconnected_inputs, "raise", "warn", "ignore"
-    )
     arguments = cost, _listed(wrt), _constants(consider_constant)
-    return _as(wrt, _warn_or_raise(disconnected, lambda raise_: _core.hessian(*arguments, raise_)))
+    return _differentiated(_core.hessian, wrt, disconnected_inputs, *arguments)
 
 
 def hessian_vector_product(
@@ -325,17 +323,8 @@ def hessian_vector_product(
 ) -> Any:
     """The product of the second derivatives by all of `wrt` and the vectors `p`, one per variable,
     without the matrix."""
-    what = "hessian_vector_product"
-    disconnected = _choice(
-        what, "disconnected_inputs", disconnected_inputs, "raise", "warn", "ignore"
-    )
     arguments = cost, _listed(wrt), _listed(p), _constants(consider_constant)
-    return _as(
-        wrt,
-        _warn_or_raise(
-            disconnected, lambda raise_: _core.hessian_vector_product(*arguments, raise_)
-        ),
-    )
+    return _differentiated(_core.hessian_vector_product, wrt, disconnected_inputs, *arguments)
 
 
 # ---- identities with a gradient of their own

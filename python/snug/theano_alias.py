@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from typing import Any
 
@@ -17,114 +16,113 @@ from snug import _core
 
 VERSION = "1.0.5"  # of the Theano whose interface this is
 
-# Theano's module: the modules that may stand for it, of which the first that is there does; () for
-# one that only has modules below it; or a text that says why there is none.
-_MODULES: dict[str, Sequence[str] | str] = {
-    "theano.compat": ("snug._theano_parts.compat",),
-    "theano.compat.python2x": ("snug._theano_parts.compat",),
-    "theano.compile": ("snug.compile",),
-    "theano.compile.debugmode": ("snug.compile.debugmode", "snug.compile"),
-    "theano.compile.function": ("snug.compile.function", "snug.compile"),
-    "theano.compile.function_module": ("snug.compile.function_module", "snug.compile"),
-    "theano.compile.io": ("snug.compile.io", "snug.compile"),
-    "theano.compile.mode": ("snug.compile.mode", "snug.compile"),
-    "theano.compile.monitormode": ("snug.compile.monitormode",),
-    "theano.compile.nanguardmode": ("snug.compile.nanguardmode", "snug.compile"),
-    "theano.compile.ops": ("snug.compile.ops", "snug.compile"),
-    "theano.compile.profiling": ("snug.compile.profiling", "snug.compile"),
-    "theano.compile.sharedvalue": ("snug.compile.sharedvalue", "snug.compile"),
-    "theano.configparser": ("snug._theano_config",),
-    "theano.gof": ("snug.gof",),
-    "theano.gof.graph": ("snug.gof.graph", "snug.gof"),
-    "theano.gof.op": ("snug.gof.op", "snug.gof"),
-    "theano.gof.opt": ("snug.gof.opt", "snug.gof"),
-    "theano.gof.toolbox": ("snug.gof.toolbox", "snug.gof"),
-    "theano.gof.type": ("snug.gof.type", "snug.gof"),
-    "theano.gof.utils": ("snug.gof.utils", "snug.gof"),
-    "theano.gpuarray": ("snug._theano_parts.gpuarray",),
-    "theano.gpuarray.basic_ops": ("snug._theano_parts.gpuarray",),
-    "theano.gpuarray.blas": ("snug._theano_parts.gpuarray",),
-    "theano.gpuarray.dnn": ("snug._theano_parts.gpuarray",),
-    "theano.gpuarray.type": ("snug._theano_parts.gpuarray",),
-    "theano.gradient": ("snug.gradient",),
-    "theano.ifelse": ("snug.ifelse",),
-    "theano.misc": (),
-    "theano.misc.pkl_utils": ("snug.misc.pkl_utils", "snug._theano_parts.pkl_utils"),
-    "theano.printing": ("snug.printing",),
-    "theano.raise_op": ("snug.raise_op", "snug.tensor.opt"),
-    "theano.sandbox": (),
+# Theano's modules and what stands for them; "" for one that only has modules below it.
+_MODULES = {
+    "theano.compat": "snug._theano_parts.compat",
+    "theano.compat.python2x": "snug._theano_parts.compat",
+    "theano.compile": "snug.compile",
+    "theano.compile.debugmode": "snug.compile.debugmode",
+    "theano.compile.function": "snug.compile.function",
+    "theano.compile.function_module": "snug.compile",
+    "theano.compile.io": "snug.compile.io",
+    "theano.compile.mode": "snug.compile.mode",
+    "theano.compile.monitormode": "snug.compile.monitormode",
+    "theano.compile.nanguardmode": "snug.compile.nanguardmode",
+    "theano.compile.ops": "snug.compile",
+    "theano.compile.profiling": "snug.compile",
+    "theano.compile.sharedvalue": "snug.compile.sharedvalue",
+    "theano.configparser": "snug._theano_config",
+    "theano.gof": "snug.gof",
+    "theano.gof.graph": "snug.gof.graph",
+    "theano.gof.op": "snug.gof",
+    "theano.gof.opt": "snug.gof",
+    "theano.gof.toolbox": "snug.gof",
+    "theano.gof.type": "snug.gof",
+    "theano.gof.utils": "snug.gof",
+    "theano.gpuarray": "snug._theano_parts.gpuarray",
+    "theano.gpuarray.basic_ops": "snug._theano_parts.gpuarray",
+    "theano.gpuarray.blas": "snug._theano_parts.gpuarray",
+    "theano.gpuarray.dnn": "snug._theano_parts.gpuarray",
+    "theano.gpuarray.type": "snug._theano_parts.gpuarray",
+    "theano.gradient": "snug.gradient",
+    "theano.ifelse": "snug.ifelse",
+    "theano.misc": "",
+    "theano.misc.pkl_utils": "snug._theano_parts.pkl_utils",
+    "theano.printing": "snug.printing",
+    "theano.raise_op": "snug.tensor.opt",
+    "theano.sandbox": "",
+    "theano.sandbox.linalg": "snug.tensor.nlinalg",
+    "theano.sandbox.rng_mrg": "snug._theano_parts.rng_mrg",
+    "theano.scalar": "snug.scalar",
+    "theano.scan_module": "snug.scan_module",
+    "theano.tensor": "snug.tensor",
+    "theano.tensor.basic": "snug.tensor.basic",
+    "theano.tensor.blas": "snug.tensor.blas",
+    "theano.tensor.elemwise": "snug.tensor.elemwise",
+    "theano.tensor.extra_ops": "snug.tensor.extra_ops",
+    "theano.tensor.fft": "snug.tensor.fft",
+    "theano.tensor.inplace": "snug.tensor.inplace",
+    "theano.tensor.io": "snug.tensor.io",
+    "theano.tensor.nlinalg": "snug.tensor.nlinalg",
+    "theano.tensor.nnet": "snug.tensor.nnet",
+    "theano.tensor.nnet.abstract_conv": "snug.tensor.nnet",
+    "theano.tensor.nnet.blocksparse": "snug.tensor.nnet.blocksparse",
+    "theano.tensor.nnet.bn": "snug.tensor.nnet.bn",
+    "theano.tensor.nnet.conv": "snug.tensor.nnet",
+    "theano.tensor.nnet.conv3d2d": "snug.tensor.nnet.conv3d2d",
+    "theano.tensor.nnet.ctc": "snug.tensor.nnet.ctc",
+    "theano.tensor.nnet.neighbours": "snug.tensor.nnet.neighbours",
+    "theano.tensor.nnet.nnet": "snug.tensor.nnet.nnet",
+    "theano.tensor.nnet.sigm": "snug.tensor.nnet.sigm",
+    "theano.tensor.opt": "snug.tensor.opt",
+    "theano.tensor.raw_random": "snug.tensor.shared_randomstreams",
+    "theano.tensor.shared_randomstreams": "snug.tensor.shared_randomstreams",
+    "theano.tensor.sharedvar": "snug.tensor.sharedvar",
+    "theano.tensor.signal": "snug.tensor.signal",
+    "theano.tensor.signal.conv": "snug.tensor.signal.conv",
+    "theano.tensor.signal.downsample": "snug.tensor.signal.downsample",
+    "theano.tensor.signal.pool": "snug.tensor.signal.pool",
+    "theano.tensor.slinalg": "snug.tensor.slinalg",
+    "theano.tensor.sort": "snug.tensor.sort",
+    "theano.tensor.subtensor": "snug.tensor.subtensor",
+    "theano.tensor.type": "snug.tensor.type",
+    "theano.tensor.type_other": "snug.tensor.type_other",
+    "theano.tensor.utils": "snug.tensor.utils",
+    "theano.tensor.var": "snug.tensor.var",
+    "theano.tensor.xlogx": "snug.tensor.xlogx",
+    "theano.updates": "snug.updates",
+    "theano.version": "snug._theano_parts.version",
+}
+# Modules that are not there, and why.
+_ABSENT = {
     "theano.sandbox.cuda": "Theano's old GPU interface; there is no GPU here",
     "theano.sandbox.gpuarray": "Theano's old GPU interface; there is no GPU here",
-    "theano.sandbox.linalg": ("snug.tensor.nlinalg", "snug.tensor.slinalg"),
-    "theano.sandbox.rng_mrg": ("snug.sandbox.rng_mrg", "snug._theano_parts.rng_mrg"),
-    "theano.scalar": ("snug.scalar",),
-    "theano.scan_module": ("snug.scan_module", "snug.scan"),
     "theano.sparse": "there are no sparse tensors here",
-    "theano.tensor": ("snug.tensor",),
-    "theano.tensor.basic": ("snug.tensor.basic", "snug.tensor"),
-    "theano.tensor.blas": ("snug.tensor.blas", "snug.tensor"),
-    "theano.tensor.elemwise": ("snug.tensor.elemwise", "snug.tensor"),
-    "theano.tensor.extra_ops": ("snug.tensor.extra_ops",),
-    "theano.tensor.fft": ("snug.tensor.fft",),
-    "theano.tensor.inplace": ("snug.tensor.inplace",),
-    "theano.tensor.io": ("snug.tensor.io",),
-    "theano.tensor.nlinalg": ("snug.tensor.nlinalg",),
-    "theano.tensor.nnet": ("snug.tensor.nnet",),
-    "theano.tensor.nnet.abstract_conv": ("snug.tensor.nnet.abstract_conv", "snug.tensor.nnet"),
-    "theano.tensor.nnet.blocksparse": ("snug.tensor.nnet.blocksparse",),
-    "theano.tensor.nnet.bn": ("snug.tensor.nnet.bn", "snug.tensor.nnet"),
-    "theano.tensor.nnet.conv": ("snug.tensor.nnet.conv", "snug.tensor.nnet"),
-    "theano.tensor.nnet.conv3d2d": ("snug.tensor.nnet.conv3d2d",),
-    "theano.tensor.nnet.ctc": ("snug.tensor.nnet.ctc",),
-    "theano.tensor.nnet.neighbours": ("snug.tensor.nnet.neighbours",),
-    "theano.tensor.nnet.nnet": ("snug.tensor.nnet.nnet", "snug.tensor.nnet"),
-    "theano.tensor.nnet.sigm": ("snug.tensor.nnet.sigm", "snug.tensor.nnet"),
-    "theano.tensor.opt": ("snug.tensor.opt", "snug.tensor"),
-    "theano.tensor.raw_random": ("snug.tensor.raw_random", "snug.tensor.shared_randomstreams"),
-    "theano.tensor.shared_randomstreams": ("snug.tensor.shared_randomstreams",),
-    "theano.tensor.sharedvar": ("snug.tensor.sharedvar",),
-    "theano.tensor.signal": ("snug.tensor.signal",),
-    "theano.tensor.signal.conv": ("snug.tensor.signal.conv",),
-    "theano.tensor.signal.downsample": ("snug.tensor.signal.downsample", "snug.tensor.signal.pool"),
-    "theano.tensor.signal.pool": ("snug.tensor.signal.pool",),
-    "theano.tensor.slinalg": ("snug.tensor.slinalg",),
-    "theano.tensor.sort": ("snug.tensor.sort", "snug.tensor"),
-    "theano.tensor.subtensor": ("snug.tensor.subtensor", "snug.tensor"),
-    "theano.tensor.type": ("snug.tensor.type", "snug.tensor"),
-    "theano.tensor.type_other": ("snug.tensor.type_other",),
-    "theano.tensor.utils": ("snug.tensor.utils", "snug.tensor"),
-    "theano.tensor.var": ("snug.tensor.var", "snug.tensor"),
-    "theano.tensor.xlogx": ("snug.tensor.xlogx", "snug.tensor.nnet"),
     "theano.typed_list": "there are no typed lists here",
-    "theano.updates": ("snug.updates",),
-    "theano.version": ("snug._theano_parts.version",),
 }
 
 
-def _found(candidates: Sequence[str]) -> types.ModuleType | None:
-    """The first of the modules that exists."""
-    for name in candidates:
-        parent, _, child = name.rpartition(".")
-        before = vars(sys.modules[parent]).get(child) if parent in sys.modules else None
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as missing:
-            if missing.name is None or not name.startswith(missing.name):
-                raise  # the module is there and misses another one
-            continue
-        if before is not None and not isinstance(before, types.ModuleType):
-            setattr(sys.modules[parent], child, before)  # a function of the module's name
-        return module
-    return None
+def _found(name: str) -> types.ModuleType | None:
+    """The module of this name, or None if snug does not have it."""
+    parent, _, child = name.rpartition(".")
+    before = vars(sys.modules[parent]).get(child) if parent in sys.modules else None
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or not name.startswith(missing.name):
+            raise  # the module is there and misses another one
+        return None
+    if before is not None and not isinstance(before, types.ModuleType):
+        setattr(sys.modules[parent], child, before)  # a function of the module's name
+    return module
 
 
 def _reason(name: str) -> str:
     """Why a module below `theano` cannot be imported."""
-    entry = _MODULES.get(name)
-    if isinstance(entry, str):
-        return f"no module named {name!r}: {entry}"
-    if entry:
-        return f"no module named {name!r}: snug does not have {entry[0]!r}"
+    if name in _ABSENT:
+        return f"no module named {name!r}: {_ABSENT[name]}"
+    if name in _MODULES:
+        return f"no module named {name!r}: snug does not have {_MODULES[name]!r}"
     near = _core.nearest(name, [n for n in _MODULES if n in sys.modules])
     return f"no module named {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
@@ -138,7 +136,7 @@ class _Theano(types.ModuleType):
         if not name.startswith("_") and hasattr(snug, name):
             return getattr(snug, name)
         module = f"{self.__name__}.{name}"
-        if module in _MODULES:
+        if module in _MODULES or module in _ABSENT:
             raise AttributeError(_reason(module))
         near = _core.nearest(name, dir(self))
         hint = f"; did you mean {near!r}?" if near else ""
@@ -171,9 +169,10 @@ class _Finder:
         from snug._theano_config import change_flags, theano_config
 
         theano.__dict__.update(__version__=VERSION, config=theano_config, change_flags=change_flags)
-        for name, entry in _MODULES.items():  # parents before children
-            module = None if isinstance(entry, str) else _found(entry)
-            if entry == ():
+        for name, target in _MODULES.items():  # parents before children
+            if target:
+                module = _found(target)
+            else:
                 module = types.ModuleType(name)
                 module.__path__ = []
             if module is None:

@@ -79,7 +79,7 @@ BatchRule batch_same(const BatchArgs& a) {
   return axis == kWhole ? no() : rows(axis, std::vector<int>(a.in.size(), axis));
 }
 
-BatchRule batch_softmax(const BatchArgs& a) {
+BatchRule batch_but_last(const BatchArgs& a) {
   return a.axis[0] + 1 < a.in[0]->ndim() ? batch_same(a) : no();
 }
 

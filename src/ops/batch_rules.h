@@ -7,7 +7,7 @@ namespace snug::ops {
 
 /// The axis of the rows stays where it is; all data inputs are cut on it.
 BatchRule batch_same(const BatchArgs& a);
-BatchRule batch_softmax(const BatchArgs& a);  // any axis but the last
+BatchRule batch_but_last(const BatchArgs& a);  // any axis but the last
 BatchRule batch_dot(const BatchArgs& a);
 BatchRule batch_batched_dot(const BatchArgs& a);
 BatchRule batch_images(const BatchArgs& a);         // conv2d: images by whole filters

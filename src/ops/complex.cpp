@@ -104,7 +104,7 @@ const OpDef real = {
     },
     .view = part_view<0>,
     .reference = part_reference<0>,
-    .batch = batch_softmax,
+    .batch = batch_but_last,
 };
 
 const OpDef imag = {
@@ -117,7 +117,7 @@ const OpDef imag = {
     },
     .view = part_view<1>,
     .reference = part_reference<1>,
-    .batch = batch_softmax,
+    .batch = batch_but_last,
 };
 
 const OpDef pair = {

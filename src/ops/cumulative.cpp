@@ -1,3 +1,4 @@
+#include "base/lines.h"
 #include "ops/batch_rules.h"
 #include "ops/complex_rules.h"
 #include "ops/rules.h"
@@ -9,9 +10,8 @@ namespace {
 
 void cumulative_rule(Infer& f) {
   const Type& x = f.in(0);
-  const std::int64_t axis = f.attrs.integer("axis");
-  if (axis < 0 || axis >= x.ndim())
-    f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, x.ndim()));
+  axis_attr(f);
+  f.attrs.flag("reverse");
   if (x.dtype == DType::Bool) f.error(Fault::Type, "takes numbers, not bool");
   Type out = x;
   for (std::size_t i = 1; i < f.count(); ++i) {
@@ -56,15 +56,11 @@ Expr after(const GradArgs& g, const Expr& x) {
 template <class Step>
 void along(const ReferenceArgs& r, Step&& step) {
   RefTensor& y = r.y[0];
-  const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
-  std::int64_t inner = 1;
-  for (std::size_t k = axis + 1; k < y.shape.size(); ++k) inner *= y.shape[k];
-  const std::int64_t n = y.shape[axis], lines = n == 0 ? 0 : y.size() / n;
-  for (std::int64_t line = 0; line < lines; ++line) {
+  const Lines lines(y.shape, static_cast<std::size_t>(r.attrs.integer("axis")));
+  for (std::int64_t line = 0; line < lines.count; ++line) {
     Number last;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::int64_t place = r.attrs.flag("reverse") ? n - 1 - i : i;
-      const std::int64_t k = (line / inner * n + place) * inner + line % inner;
+    for (std::int64_t i = 0; i < lines.length; ++i) {
+      const std::int64_t k = lines.at(line, r.attrs.flag("reverse") ? lines.length - 1 - i : i);
       last = step(k, last, i == 0);
       store(y, k, last);
     }

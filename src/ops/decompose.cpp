@@ -488,6 +488,7 @@ const OpDef eigh = {
     .traits = kMayFail,
     .infer =
         [](Infer& f) {
+          f.attrs.flag("lower");
           require_square(f);
           const Type& a = f.in(0);
           f.out(vector_type(a.dtype, a.dims[0]));
@@ -504,6 +505,7 @@ const OpDef eigvalsh = {
     .traits = kMayFail,
     .infer =
         [](Infer& f) {
+          f.attrs.flag("lower");
           require_square(f);
           f.out(vector_type(f.in(0).dtype, f.in(0).dims[0]));
         },

@@ -14,6 +14,8 @@ namespace snug::ops {
 void require_matrix(const Infer& f, std::size_t i);
 /// Input 0 is a square matrix of float32 or float64.
 void require_square(Infer& f);
+/// A square matrix gives one of its type.
+void square_rule(Infer& f);
 
 // ---- gradients ----
 

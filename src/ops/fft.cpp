@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/lines.h"
 #include "ops/arguments.h"
 #include "ops/batch_rules.h"
 #include "ops/complex_rules.h"
@@ -10,15 +11,6 @@
 namespace snug::ops {
 namespace {
 
-/// The transformed axis; `behind`: how many axes must come after it.
-std::size_t axis_of(Infer& f, int behind) {
-  const std::int64_t axis = f.attrs.integer("axis");
-  if (axis < 0 || axis + behind >= f.in(0).ndim())
-    f.error(Fault::Value,
-            fmt::format("axis {} of a value of {} dimensions", axis, f.in(0).ndim() - behind));
-  return static_cast<std::size_t>(axis);
-}
-
 void require_points(Infer& f, SizeId n) {
   f.require_at_most(f.sizes.one(), n, "there are no points to transform");
 }
@@ -27,7 +19,8 @@ SizeId half_length(SizeTable& t, SizeId n) { return t.add(t.floor_div(n, t.const
 
 void fft_rule(Infer& f) {
   require_pairs(f);
-  require_points(f, f.in(0).dims[axis_of(f, 1)]);
+  f.attrs.flag("inverse");
+  require_points(f, f.in(0).dims[axis_attr(f, 1)]);
   f.out(f.in(0));
 }
 
@@ -36,7 +29,7 @@ void rfft_rule(Infer& f) {
   if (out.dtype != DType::F32 && out.dtype != DType::F64)
     f.error(Fault::Type, fmt::format("takes float32 or float64, not {}", name_of(out.dtype)));
   if (out.ndim() == 8) f.error(Fault::Type, "a complex tensor has at most 7 dimensions, not 8");
-  const std::size_t axis = axis_of(f, 0);
+  const std::size_t axis = axis_attr(f, 0);
   require_points(f, out.dims[axis]);
   out.dims[axis] = half_length(f.sizes, out.dims[axis]);
   if (!f.sizes.is(out.dims[axis], 1)) out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));
@@ -47,7 +40,7 @@ void rfft_rule(Infer& f) {
 void irfft_rule(Infer& f) {
   require_pairs(f);
   Type out = f.in(0);
-  const std::size_t axis = axis_of(f, 1);
+  const std::size_t axis = axis_attr(f, 1);
   f.require_ndim(1, 0);
   require_discrete(f, 1);
   const SizeId n = f.size_element(1);
@@ -72,77 +65,57 @@ Expr weights(const Expr& half, const Expr& n, std::int64_t axis, double others) 
   return snug::dimshuffle(w, pattern);
 }
 
-/// Sizes before, along and behind an axis.
-struct Split {
-  std::int64_t before = 1, along = 1, behind = 1;
-  Split(const Dims& shape, std::int64_t axis, std::size_t ndim) {
-    for (std::size_t k = 0; k < ndim; ++k) {
-      const auto at = static_cast<std::int64_t>(k);
-      (at < axis ? before : at == axis ? along : behind) *= shape[k];
-    }
-  }
-};
-
 /// exp(sign 2 pi i jk / n).
 std::pair<double, double> root(std::int64_t j, std::int64_t k, std::int64_t n, int sign) {
   const double a = 2 * std::numbers::pi * static_cast<double>(j * k % n) / static_cast<double>(n);
   return {std::cos(a), sign * std::sin(a)};
 }
 
-/// Calls visit(lines of x, lines of y, their step) for every line along the axis.
-template <class F>
-void each_line(const Split& x, const Split& y, F&& visit) {
-  for (std::int64_t b = 0; b < x.before; ++b)
-    for (std::int64_t c = 0; c < x.behind; ++c)
-      visit(b * x.along * x.behind + c, b * y.along * y.behind + c, x.behind);
+/// The lines of points that are transformed: pairs, or numbers if the tensor has `ndim` axes.
+Lines lines_of(const ReferenceArgs& r, const RefTensor& t, std::size_t ndim) {
+  return Lines(t.shape, static_cast<std::size_t>(r.attrs.integer("axis")), ndim);
 }
 
 void fft_reference(const ReferenceArgs& r) {
-  const std::vector<double>& x = r.x[0]->f;
-  std::vector<double>& y = r.y[0].f;
-  const Split s(r.x[0]->shape, r.attrs.integer("axis"), r.x[0]->shape.size() - 1);
+  const Lines lines = lines_of(r, *r.x[0], r.x[0]->shape.size() - 1);
   const int sign = r.attrs.flag("inverse") ? 1 : -1;
-  each_line(s, s, [&](std::int64_t at, std::int64_t to, std::int64_t step) {
-    for (std::int64_t k = 0; k < s.along; ++k)
-      for (std::int64_t j = 0; j < s.along; ++j) {
-        const auto [re, im] = root(j, k, s.along, sign);
-        const double* a = &x[2 * (at + j * step)];
-        double* b = &y[2 * (to + k * step)];
+  for (std::int64_t line = 0; line < lines.count; ++line)
+    for (std::int64_t k = 0; k < lines.length; ++k)
+      for (std::int64_t j = 0; j < lines.length; ++j) {
+        const auto [re, im] = root(j, k, lines.length, sign);
+        const double* a = &r.x[0]->f[2 * lines.at(line, j)];
+        double* b = &r.y[0].f[2 * lines.at(line, k)];
         b[0] += a[0] * re - a[1] * im;
         b[1] += a[0] * im + a[1] * re;
       }
-  });
 }
 
 void rfft_reference(const ReferenceArgs& r) {
   const std::size_t ndim = r.x[0]->shape.size();
-  const Split x(r.x[0]->shape, r.attrs.integer("axis"), ndim);
-  const Split y(r.y[0].shape, r.attrs.integer("axis"), ndim);
-  each_line(x, y, [&](std::int64_t at, std::int64_t to, std::int64_t step) {
-    for (std::int64_t k = 0; k < y.along; ++k)
-      for (std::int64_t j = 0; j < x.along; ++j) {
-        const auto [re, im] = root(j, k, x.along, -1);
-        const double a = r.x[0]->f[at + j * step];
-        r.y[0].f[2 * (to + k * step)] += a * re;
-        r.y[0].f[2 * (to + k * step) + 1] += a * im;
+  const Lines x = lines_of(r, *r.x[0], ndim), y = lines_of(r, r.y[0], ndim);
+  for (std::int64_t line = 0; line < x.count; ++line)
+    for (std::int64_t k = 0; k < y.length; ++k)
+      for (std::int64_t j = 0; j < x.length; ++j) {
+        const auto [re, im] = root(j, k, x.length, -1);
+        const double a = r.x[0]->f[x.at(line, j)];
+        double* b = &r.y[0].f[2 * y.at(line, k)];
+        b[0] += a * re;
+        b[1] += a * im;
       }
-  });
 }
 
 void irfft_reference(const ReferenceArgs& r) {
   const std::size_t ndim = r.y[0].shape.size();
-  const Split x(r.x[0]->shape, r.attrs.integer("axis"), ndim);
-  const Split y(r.y[0].shape, r.attrs.integer("axis"), ndim);
-  each_line(x, y, [&](std::int64_t at, std::int64_t to, std::int64_t step) {
-    for (std::int64_t j = 0; j < y.along; ++j)
-      for (std::int64_t k = 0; k < x.along; ++k) {
-        const auto [re, im] = root(j, k, y.along, 1);
-        const bool single = k == 0 || 2 * k == y.along;
-        const double* a = &r.x[0]->f[2 * (at + k * step)];
+  const Lines x = lines_of(r, *r.x[0], ndim), y = lines_of(r, r.y[0], ndim);
+  for (std::int64_t line = 0; line < y.count; ++line)
+    for (std::int64_t j = 0; j < y.length; ++j)
+      for (std::int64_t k = 0; k < x.length; ++k) {
+        const auto [re, im] = root(j, k, y.length, 1);
+        const bool single = k == 0 || 2 * k == y.length;
+        const double* a = &r.x[0]->f[2 * x.at(line, k)];
         // What stands for itself has no imaginary part.
-        r.y[0].f[to + j * step] += single ? a[0] * re : 2 * (a[0] * re - a[1] * im);
+        r.y[0].f[y.at(line, j)] += single ? a[0] * re : 2 * (a[0] * re - a[1] * im);
       }
-  });
 }
 
 /// The rows may be on any axis but the transformed one.

@@ -150,6 +150,7 @@ const OpDef eye = {
         [](Infer& f) {
           Type out;
           out.dtype = f.attrs.dtype("dtype");
+          f.attrs.integer("k");
           for (std::size_t i = 0; i < 2; ++i) {
             f.require_ndim(i, 0);
             require_discrete(f, i);

@@ -233,9 +233,8 @@ const OpDef cholesky = {
     .traits = kMayFail,
     .infer =
         [](Infer& f) {
-          require_square(f);
-          Type out = f.in(0);
-          f.out(out);
+          f.attrs.flag("lower");
+          square_rule(f);
         },
     .grad = cholesky_grad,
     .reference = cholesky_reference,

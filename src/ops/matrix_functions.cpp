@@ -194,12 +194,7 @@ const OpDef inverse = {
     .name = "inverse",
     .doc = "The matrix y with a y = 1. To apply it to something, solve is faster and exacter.",
     .traits = kMayFail,
-    .infer =
-        [](Infer& f) {
-          require_square(f);
-          Type out = f.in(0);
-          f.out(out);
-        },
+    .infer = square_rule,
     .grad = [](const GradArgs& g) -> Exprs {
       Expr y = snug::transpose(g.y[0]);
       return {snug::neg(snug::dot(snug::dot(y, g.dy[0]), y))};
@@ -254,12 +249,7 @@ const OpDef slogdet = {
 const OpDef expm = {
     .name = "expm",
     .doc = "The exponential function of a square matrix: 1 + a + a a / 2 + ...",
-    .infer =
-        [](Infer& f) {
-          require_square(f);
-          Type out = f.in(0);
-          f.out(out);
-        },
+    .infer = square_rule,
     .grad = expm_grad,
     .reference = expm_reference,
     .residual = expm_residual,
@@ -276,6 +266,7 @@ const OpDef lstsq = {
     .traits = kMayFail,
     .infer =
         [](Infer& f) {
+          f.attrs.number("rcond");
           require_matrix(f, 0);
           f.require_ndim(1, 2);
           require_same_dtype(f, 0, 1);

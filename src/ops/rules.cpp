@@ -92,6 +92,13 @@ void require_same_dtype(const Infer& f, std::size_t i, std::size_t j) {
                                      i + 1, j + 1, name_of(f.in(i).dtype), name_of(f.in(j).dtype)));
 }
 
+std::size_t axis_attr(const Infer& f, int behind) {
+  const std::int64_t axis = f.attrs.integer("axis"), ndim = f.in(0).ndim() - behind;
+  if (axis < 0 || axis >= ndim)
+    f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, ndim));
+  return static_cast<std::size_t>(axis);
+}
+
 void require_part(Infer& f, const Type& part) {
   require_same_dtype(f, 0, 1);
   const Type& y = f.in(1);

@@ -26,6 +26,8 @@ void require_float(const Infer& f, std::size_t i);
 void require_discrete(const Infer& f, std::size_t i);
 void require_same_dtype(const Infer& f, std::size_t i, std::size_t j);
 
+/// Attr "axis": one of the axes of input 0, of which the last `behind` do not count.
+std::size_t axis_attr(const Infer& f, int behind = 0);
 /// Input 1 must have the shape of the part of input 0 that it replaces or increases.
 void require_part(Infer& f, const Type& part);
 /// A size that comes from a value is not negative; `name` is what users call it.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/lines.h"
 #include "ops/batch_rules.h"
 #include "ops/rules.h"
 
@@ -9,11 +10,8 @@ namespace snug::ops {
 namespace {
 
 Type line_type(Infer& f) {
-  const Type& x = f.in(0);
-  const std::int64_t axis = f.attrs.integer("axis");
-  if (axis < 0 || axis >= x.ndim())
-    f.error(Fault::Value, fmt::format("axis {} of a value of {} dimensions", axis, x.ndim()));
-  return x;
+  axis_attr(f);
+  return f.in(0);
 }
 
 /// NumPy's order: nan comes last.
@@ -30,12 +28,10 @@ bool less(const RefTensor& t, std::int64_t a, std::int64_t b) {
 template <class F>
 void in_order(const ReferenceArgs& r, F&& put) {
   const RefTensor& x = *r.x[0];
-  const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
-  std::int64_t inner = 1;
-  for (std::size_t k = axis + 1; k < x.shape.size(); ++k) inner *= x.shape[k];
-  const std::int64_t n = x.shape[axis], lines = n == 0 ? 0 : x.size() / n;
-  for (std::int64_t line = 0; line < lines; ++line) {
-    auto at = [&](std::int64_t i) { return (line / inner * n + i) * inner + line % inner; };
+  const Lines lines(x.shape, static_cast<std::size_t>(r.attrs.integer("axis")));
+  const std::int64_t n = lines.length;
+  for (std::int64_t line = 0; line < lines.count; ++line) {
+    auto at = [&](std::int64_t i) { return lines.at(line, i); };
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(),
@@ -101,12 +97,14 @@ const OpDef argtopk = {
           f.require_ndim(1, 0);
           require_discrete(f, 1);
           SizeTable& t = f.sizes;
-          const auto axis = static_cast<std::size_t>(f.attrs.integer("axis"));
+          const std::size_t axis = axis_attr(f);
           const SizeId k = f.size_element(1), count = t.max(k, t.sub(t.zero(), k));
           f.require_at_most(t.one(), count, "topk: the number of elements must not be 0");
+          const std::size_t before = f.requirements.size();
           f.require_at_most(count, out.dims[axis],
                             "topk: {0.0} elements are asked for, the axis has {1.0}");
-          if (!f.requirements.empty()) f.requirements.back().shapes = {{count}, {out.dims[axis]}};
+          if (f.requirements.size() > before)
+            f.requirements.back().shapes = {{count}, {out.dims[axis]}};
           out.dtype = DType::I64;
           out.dims[axis] = count;
           out.broadcast &= static_cast<std::uint8_t>(~(1u << axis));
@@ -149,6 +147,7 @@ const OpDef searchsorted = {
     .arity = 2,
     .infer =
         [](Infer& f) {
+          f.attrs.flag("right");
           f.require_ndim(0, 1);
           require_same_dtype(f, 0, 1);
           Type out = f.in(1);

@@ -15,6 +15,7 @@ void same_rule(Infer& f) { f.out(f.in(0)); }
 
 void assert_rule(Infer& f) {
   if (f.count() == 0) f.error(Fault::Type, "needs a value");
+  f.attrs.text("message");
   for (std::size_t i = 1; i < f.count(); ++i) {
     if (f.in(i).dtype != DType::Bool) f.error(Fault::Type, "conditions are bools");
     if (f.in(i).ndim() != 0)
@@ -78,7 +79,11 @@ const OpDef print = {
     .name = "print",
     .doc = "x; shows it to the host program when it runs, once per call or iteration.",
     .traits = kMayFail | kInPlace | kBarrier,
-    .infer = same_rule,
+    .infer =
+        [](Infer& f) {
+          f.attrs.host_call("show");
+          same_rule(f);
+        },
     .grad = pass_grad,
     .reference = print_reference,
 };
@@ -98,7 +103,12 @@ const OpDef grad_clip = {
     .name = "grad_clip",
     .doc = "x; its gradient is clipped to [lower, upper].",
     .traits = kElementwise | kBarrier,
-    .infer = upcast_rule,
+    .infer =
+        [](Infer& f) {
+          f.attrs.number("lower");
+          f.attrs.number("upper");
+          upcast_rule(f);
+        },
     .grad = [](const GradArgs& g) -> Exprs {
       return {snug::clip(g.dy[0], number(g.attrs.number("lower"), g.dy[0]),
                          number(g.attrs.number("upper"), g.dy[0]))};
@@ -111,7 +121,11 @@ const OpDef grad_scale = {
     .name = "grad_scale",
     .doc = "x; its gradient is multiplied.",
     .traits = kElementwise | kBarrier,
-    .infer = upcast_rule,
+    .infer =
+        [](Infer& f) {
+          f.attrs.number("multiplier");
+          upcast_rule(f);
+        },
     .grad = [](const GradArgs& g) -> Exprs {
       return {g.dy[0] * number(g.attrs.number("multiplier"), g.dy[0])};
     },

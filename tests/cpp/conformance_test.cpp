@@ -63,6 +63,8 @@ TEST_P(Conformance, CompiledAgreesWithReference) {
     std::vector<Expr> inputs, row_inputs;
     Attrs attrs;
     if (op.name == "cast") attrs.set("dtype", DType::F32);
+    if (op.name == "grad_clip") attrs.set("lower", -1.0), attrs.set("upper", 1.0);
+    if (op.name == "grad_scale") attrs.set("multiplier", 2.0);
     for (int i = 0; i < op.arity; ++i) {
       DType t = op.name == "switch" && i == 0 ? DType::Bool : dtype;
       inputs.push_back(tensor(t, 2, fmt::format("x{}", i)));

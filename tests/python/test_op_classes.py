@@ -45,7 +45,7 @@ def test_the_class_of_an_op_of_a_graph():
         others = [T.Elemwise, T.Sum, T.Dot, T.Join, T.Subtensor, T.DimShuffle, T.Reshape]
         for kind in set(others) - set(classes):
             assert not isinstance(op, kind), (op, kind)
-        assert isinstance(op, T.Op if hasattr(T, "Op") else snug.Op)
+        assert isinstance(op, T.Op)
 
 
 def test_attributes_of_ops_in_a_graph():

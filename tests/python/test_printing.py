@@ -1,7 +1,6 @@
 """Printing in Theano's formats. tests/printing/theano.txt holds what Theano 1.0.5 itself prints of
 the expressions in it: str, pp and debugprint."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -170,7 +169,6 @@ def test_min_informative_str_and_var_descriptor():
     )
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
 def test_pydotprint(tmp_path, capsys):
     x = T.fmatrix("x")
     W = snug.shared(np.zeros((3, 4), "float32"), "W")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from snug import _core
+from snug._attach import attach
 from snug._core import Apply, Variable
 from snug._core import TensorConstant as Constant
 from snug._errors import error
@@ -67,11 +68,7 @@ class _ApplyMethods:
         return _core.apply_again(self, list(inputs))[0].owner
 
 
-for _name, _member in list(vars(_ApplyMethods).items()):
-    if not _name.startswith("_"):
-        _function = _member.fget if isinstance(_member, property) else _member
-        _function.__module__, _function.__qualname__ = _core.__name__, f"Apply.{_name}"
-        setattr(Apply, _name, _member)
+attach(Apply, _ApplyMethods)
 
 
 # ---- walking

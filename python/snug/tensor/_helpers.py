@@ -388,7 +388,7 @@ def values_eq_approx_remove_inf_nan(a: Any, b: Any) -> bool:
 
 
 def hashtype(self: Any) -> int:
-    """A hash of the type of an object, the same in every process of one Python."""
+    """A hash of the type of an object."""
     kind = type(self)
     return hash(kind.__name__) ^ hash(kind.__module__)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor import _basic as T
 
 __all__ = [
     "alloc_diag",
@@ -146,23 +145,14 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> _core.Variable:
 
 def extract_diag(x: Any) -> _core.Variable:
     """The diagonal of a matrix."""
-    x = T.as_tensor_variable(x)
-    places = T.arange(T.minimum(x.shape[0], x.shape[1]))
-    return x[places, places]
+    return _core.diagonal(x, 0, 0, 1)
 
 
 def alloc_diag(x: Any) -> _core.Variable:
     """A matrix with this vector in its diagonal and 0 elsewhere."""
-    x = T.as_tensor_variable(x)
-    n = x.shape[0]
-    return T.switch(T.eye(n, n, dtype="int8"), x.dimshuffle("x", 0), T.cast(0, x.dtype))
+    return _core.alloc_diagonal(x, 0, 0, 1)
 
 
 def diag(x: Any) -> _core.Variable:
     """The diagonal of a matrix, or a matrix with this vector in its diagonal."""
-    x = T.as_tensor_variable(x)
-    if x.ndim == 1:
-        return alloc_diag(x)
-    if x.ndim == 2:
-        return extract_diag(x)
-    raise error(TypeError, f"diag: a value of {x.ndim} dimensions", "give a vector or a matrix")
+    return _core.diag(x, 0)

@@ -38,9 +38,7 @@ def cholesky(x: Any, lower: bool = True) -> _core.Variable:
     return _core.cholesky(x, lower)
 
 
-def solve(
-    a: Any, b: Any, assume_a: str = "gen", lower: bool = False, trans: bool = False
-) -> _core.Variable:
+def solve(a: Any, b: Any, assume_a: str = "gen", trans: bool = False) -> _core.Variable:
     """The x with dot(a, x) = b. assume_a: "gen", "pos" (positive definite), "lower" or "upper"
     (triangular)."""
     kinds = {

@@ -4,6 +4,7 @@
 #include "backend/native/elements.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/lines.h"
 
 namespace snug::native {
 namespace {
@@ -51,10 +52,9 @@ class CumulativeCall : public Call {
   void go(const RunArgs& args) const {
     using R = Running<T>;
     const Dims& shape = out(args, 0).shape;
-    const std::int64_t n = shape[axis_], total = product(shape);
-    if (total == 0) return;
-    std::int64_t inner = 1;
-    for (std::size_t k = axis_ + 1; k < shape.size(); ++k) inner *= shape[k];
+    const Lines lines(shape, axis_);
+    const std::int64_t n = lines.length, inner = lines.inner;
+    if (lines.count == 0) return;
     const T* const x = reinterpret_cast<const T*>(args.in[0]);
     const T* const b = W == Way::Recurrence ? reinterpret_cast<const T*>(args.in[1]) : nullptr;
     T* const y = reinterpret_cast<T*>(args.out[0]);
@@ -68,7 +68,7 @@ class CumulativeCall : public Call {
         last = R::load(x[at]) * last + R::load(b[at]);
       y[at] = R::store(last);
     };
-    parallel_ranges(total / n / inner * groups, total, threads_,
+    parallel_ranges(lines.count / inner * groups, lines.count * n, threads_,
                     [&](std::int64_t group, std::int64_t end) {
                       for (; group < end; ++group) {
                         const std::int64_t first = group % groups * kTogether;

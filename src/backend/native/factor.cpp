@@ -222,7 +222,6 @@ class DeterminantCall : public Call {
       failed = getrf(n, factors, pivots);
       SNUG_CHECK(failed >= 0, "{}: argument {} of getrf", name(), -failed);
     }
-    // A zero pivot ends the elimination; what NaN there is decides then.
     double product = 1, sum = 0, sign = 1;
     for (std::int64_t i = 0; i < n; ++i) {
       const double pivot = static_cast<double>(factors[i * n + i]);
@@ -231,9 +230,12 @@ class DeterminantCall : public Call {
       if ((pivot < 0) != exchanged) sign = -sign;
       sum += std::log(std::fabs(pivot));
     }
-    if (failed > 0) sign = product = 0;
-    if (std::isnan(sum) && failed == 0) sign = sum;
-    if (failed > 0) sum = -std::numeric_limits<double>::infinity();
+    if (failed > 0) {  // a pivot is zero
+      sign = product = 0;
+      sum = -std::numeric_limits<double>::infinity();
+    } else if (std::isnan(sum)) {
+      sign = sum;
+    }
     T* const first = reinterpret_cast<T*>(args.out[0]);
     *first = static_cast<T>(logarithm_ ? sign : product);
     if (logarithm_) *reinterpret_cast<T*>(args.out[1]) = static_cast<T>(sum);

@@ -8,6 +8,7 @@
 #include "backend/native/call.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/lines.h"
 
 // kissfft transforms a line. Its factors above 5 take time in proportion to their square and share
 // scratch between threads, so other lengths become a convolution of a length that is a power of 2
@@ -115,53 +116,45 @@ class FftCall : public Call {
     const LineTransform& transform = shorter ? *shorter : transform_;
     const std::int64_t n = transform.length();
     const std::size_t ndim = kind_ == Kind::Real ? x.size() : x.size() - 1;
-    std::int64_t before = 1, behind = 1;
-    for (std::size_t k = 0; k < ndim; ++k)
-      if (k != axis_) (k < axis_ ? before : behind) *= x[k];
-    if (n == 0) return;
-    const std::int64_t lines = before * behind;
-    parallel_slots(lines, lines * n * 16, threads_,
+    const Lines from(x, axis_, ndim), to(y, axis_, ndim);
+    constexpr std::int64_t kWork = 16;  // per point
+    parallel_slots(from.count, from.count * n * kWork, threads_,
                    [&](std::int64_t thread, std::int64_t begin, std::int64_t end) {
                      Complex* line = reinterpret_cast<Complex*>(args.workspace) + thread * slot();
                      Complex* result = line + n;
                      for (std::int64_t k = begin; k < end; ++k) {
-                       const std::int64_t b = k / behind, e = k % behind;
-                       read(reinterpret_cast<const T*>(args.in[0]), b * x[axis_] * behind + e,
-                            behind, x[axis_], n, line);
+                       read(reinterpret_cast<const T*>(args.in[0]), from, k, n, line);
                        transform.run(line, result, result + n);
-                       write(reinterpret_cast<T*>(args.out[0]), b * y[axis_] * behind + e, behind,
-                             y[axis_], result);
+                       write(reinterpret_cast<T*>(args.out[0]), to, k, result);
                      }
                    });
   }
 
-  /// A line of n points whose elements are at first, first + stride, ...
+  /// Line k as n points.
   template <class T>
-  void read(const T* from, std::int64_t first, std::int64_t stride, std::int64_t count,
-            std::int64_t n, Complex* line) const {
+  void read(const T* from, const Lines& lines, std::int64_t k, std::int64_t n,
+            Complex* line) const {
     if (kind_ == Kind::Real) {
-      for (std::int64_t k = 0; k < count; ++k) line[k] = from[first + k * stride];
+      for (std::int64_t i = 0; i < n; ++i) line[i] = from[lines.at(k, i)];
       return;
     }
-    for (std::int64_t k = 0; k < std::min(count, n); ++k) {
-      const T* at = from + 2 * (first + k * stride);
-      line[k] = {at[0], at[1]};
+    for (std::int64_t i = 0; i < lines.length; ++i) {
+      const T* pair = from + 2 * lines.at(k, i);
+      line[i] = {pair[0], pair[1]};
     }
     if (kind_ == Kind::InverseReal)
-      for (std::int64_t k = n / 2 + 1; k < n; ++k) line[k] = std::conj(line[n - k]);
+      for (std::int64_t i = n / 2 + 1; i < n; ++i) line[i] = std::conj(line[n - i]);
   }
   template <class T>
-  void write(T* to, std::int64_t first, std::int64_t stride, std::int64_t count,
-             const Complex* line) const {
-    if (kind_ == Kind::InverseReal) {
-      for (std::int64_t k = 0; k < count; ++k)
-        to[first + k * stride] = static_cast<T>(line[k].real());
-      return;
-    }
-    for (std::int64_t k = 0; k < count; ++k) {
-      T* at = to + 2 * (first + k * stride);
-      at[0] = static_cast<T>(line[k].real());
-      at[1] = static_cast<T>(line[k].imag());
+  void write(T* to, const Lines& lines, std::int64_t k, const Complex* line) const {
+    for (std::int64_t i = 0; i < lines.length; ++i) {
+      if (kind_ == Kind::InverseReal) {
+        to[lines.at(k, i)] = static_cast<T>(line[i].real());
+        continue;
+      }
+      T* pair = to + 2 * lines.at(k, i);
+      pair[0] = static_cast<T>(line[i].real());
+      pair[1] = static_cast<T>(line[i].imag());
     }
   }
 

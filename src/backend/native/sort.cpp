@@ -7,6 +7,7 @@
 #include "backend/native/elements.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/lines.h"
 
 namespace snug::native {
 namespace {
@@ -53,18 +54,6 @@ struct SortKey {
     if constexpr (std::is_same_v<T, BFloat>) return 0x7f80;
     if constexpr (sizeof(T) == 4) return Key(0x7f800000);
     return Key(0x7ff0000000000000);
-  }
-};
-
-/// The lines of an array in C order along one axis.
-struct Lines {
-  std::int64_t length, inner, count;
-  Lines(const Dims& shape, std::size_t axis) : length(shape[axis]), inner(1), count(0) {
-    for (std::size_t k = axis + 1; k < shape.size(); ++k) inner *= shape[k];
-    if (length > 0) count = product(shape) / length;
-  }
-  std::int64_t start(std::int64_t line) const {
-    return line / inner * inner * length + line % inner;
   }
 };
 

@@ -143,21 +143,17 @@ def crossentropy_categorical_1hot(coding_dist: Any, true_one_of_n: Any) -> _core
     return categorical_crossentropy(coding_dist, classes)
 
 
-def crossentropy_softmax_1hot(x: Any, y_idx: Any, **kwargs: Any) -> tuple[_core.Variable, ...]:
+def crossentropy_softmax_1hot(x: Any, y_idx: Any) -> tuple[_core.Variable, ...]:
     """The cross-entropy of softmax(x) with the class numbers y_idx, and softmax(x)."""
     return _core.crossentropy_softmax_1hot(x, y_idx)
 
 
-def crossentropy_softmax_1hot_with_bias(
-    x: Any, b: Any, y_idx: Any, **kwargs: Any
-) -> tuple[_core.Variable, ...]:
+def crossentropy_softmax_1hot_with_bias(x: Any, b: Any, y_idx: Any) -> tuple[_core.Variable, ...]:
     """crossentropy_softmax_1hot(x + b, y_idx)"""
     return _core.crossentropy_softmax_1hot(_core.add(x, b), y_idx)
 
 
-def crossentropy_softmax_argmax_1hot_with_bias(
-    x: Any, b: Any, y_idx: Any, **kwargs: Any
-) -> list[_core.Variable]:
+def crossentropy_softmax_argmax_1hot_with_bias(x: Any, b: Any, y_idx: Any) -> list[_core.Variable]:
     """The cross-entropy, the softmax of x + b, and the class of the largest probability, in the
     dtype of y_idx."""
     y_idx = _core.as_tensor(y_idx, "crossentropy_softmax_argmax_1hot_with_bias")
@@ -166,16 +162,14 @@ def crossentropy_softmax_argmax_1hot_with_bias(
     return [loss, probabilities, _core.cast(_core.argmax(scores, -1), y_idx.dtype)]
 
 
-def crossentropy_softmax_max_and_argmax_1hot(
-    x: Any, y_idx: Any, **kwargs: Any
-) -> tuple[_core.Variable, ...]:
+def crossentropy_softmax_max_and_argmax_1hot(x: Any, y_idx: Any) -> tuple[_core.Variable, ...]:
     """The cross-entropy, the softmax of x, its largest probability, and that one's class."""
     loss, probabilities = _core.crossentropy_softmax_1hot(x, y_idx)
     return loss, probabilities, _core.max(probabilities, -1), _core.argmax(probabilities, -1)
 
 
 def crossentropy_softmax_max_and_argmax_1hot_with_bias(
-    x: Any, b: Any, y_idx: Any, **kwargs: Any
+    x: Any, b: Any, y_idx: Any
 ) -> tuple[_core.Variable, ...]:
     """crossentropy_softmax_max_and_argmax_1hot(x + b, y_idx)"""
     return crossentropy_softmax_max_and_argmax_1hot(_core.add(x, b), y_idx)
