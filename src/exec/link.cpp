@@ -81,6 +81,10 @@ CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
 }  // namespace
 
 PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind) {
+  // Also of values that are never stored: their elements are counted in 64 bits.
+  for (std::uint32_t n = 0; n < l.program.graph.nodes().size(); ++n)
+    for (std::uint32_t k = 0; k < l.program.graph.nodes()[n].types.size(); ++k)
+      bytes_of(l.program, bounds.high, {n, k});
   PreparedTasks out;
   out.sizes.kind = std::move(kind);
   for (const Task& t : l.program.tasks) {

@@ -36,7 +36,7 @@ enum class Record : std::uint8_t { Input, Constant, Shared, Outside, Function, A
 enum class Held : std::uint8_t { Value, Recipe, Apart, Alias };  // what is there of a shared one
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;  // of an axis
-constexpr std::size_t kMaxDims = 8, kMaxName = 64;
+constexpr std::size_t kMaxDims = 8, kMaxName = 64, kMaxNames = 1000;
 
 void set_hash(Header& h, std::string_view payload) {
   const XXH128_hash_t hash = XXH3_128bits(payload.data(), payload.size());
@@ -327,6 +327,7 @@ std::string_view lasting(const std::string& name) {
   for (char c : name) plain &= (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   if (!plain) damaged("an attribute without a proper name");
   std::lock_guard lock(mutex);
+  if (names->size() >= kMaxNames && !names->count(name)) damaged("too many kinds of attributes");
   return *names->insert(name).first;
 }
 
@@ -462,6 +463,9 @@ class Loader {
     const Dims shape = dims(0);
     const std::int64_t bytes = product(shape) * size_of(t);
     const std::string_view data = take(static_cast<std::size_t>(bytes));
+    if (t == DType::Bool)
+      for (char b : data)
+        if (b != 0 && b != 1) damaged("a bool that is neither 0 nor 1");
     Array a = Array::empty(t, shape);
     if (bytes) std::memcpy(a.data, data.data(), data.size());
     return a;
@@ -494,8 +498,8 @@ class Loader {
         const TensorType saved = type();
         if (saved.dtype != e.dtype() || saved.broadcast != e.type().broadcast ||
             saved.shape.size() != e.type().shape.size())
-          fail(Fault::Type, fmt::format("load_graph: expression {} from outside is {}, not {}", i,
-                                        describe(e.type()), describe(saved)));
+          fail(Fault::Value, fmt::format("load_graph: expression {} from outside is {}, not {}", i,
+                                         describe(e.type()), describe(saved)));
         variables_.push_back(e);
         return;
       }
@@ -692,7 +696,12 @@ std::vector<Expr> load_graph(std::string_view bytes, const LoadOptions& options)
   set_hash(check, payload);
   if (h.zero != 0 || check.hash[0] != h.hash[0] || check.hash[1] != h.hash[1])
     damaged("their hash is wrong");
-  return Loader(payload, options).roots;
+  try {
+    return Loader(payload, options).roots;
+  } catch (const Error& e) {
+    if (e.fault() == Fault::Value) throw;
+    damaged(e.message());
+  }
 }
 
 }  // namespace snug

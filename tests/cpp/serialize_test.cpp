@@ -165,7 +165,7 @@ TEST(Serialize, HostileBytesAreErrors) {
   const std::string bytes = save_graph(whole);
   std::mt19937 random(1);
   int loaded = 0;
-  for (int round = 0; round < 20000; ++round) {
+  for (int round = 0; round < 6000; ++round) {
     std::string bad = bytes;
     const int changes = 1 + static_cast<int>(random() % 3);
     for (int k = 0; k < changes; ++k) {
@@ -178,16 +178,20 @@ TEST(Serialize, HostileBytesAreErrors) {
       }
       if (bad.size() <= kHeader + 1) break;
     }
+    Circles made;
+    LoadOptions load;
+    load.variables = &made.variables;
+    std::vector<Expr> roots;
     try {
-      Circles made;
-      LoadOptions load;
-      load.variables = &made.variables;
-      std::vector<Expr> roots = load_graph(with_hash(bad), load);
-      ++loaded;
+      roots = load_graph(with_hash(bad), load);
+    } catch (const Error& e) {
+      ASSERT_EQ(e.fault(), Fault::Value) << e.message();
+      continue;
+    }
+    ++loaded;
+    try {
       if (round % 16 == 0) compiled(roots);
     } catch (const Error&) {
-    } catch (const std::length_error&) {
-      ADD_FAILURE() << "a length error left load_graph";
     }
   }
   EXPECT_GT(loaded, 0);

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import snug
+import snug.tensor as T
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tools"))
 
@@ -79,6 +80,15 @@ def test_what_is_too_large_for_the_library_is_refused(row):
     f = snug.function(inputs, output)
     with pytest.raises(NotImplementedError, match="too large for LAPACK"):
         f.memory(*[(23001, 23001)] * len(inputs))
+
+
+def test_elements_that_cannot_be_counted_are_refused():
+    """Also where they are never stored: the zeros are made inside the sum."""
+    n = T.lscalar()
+    f = snug.function([n], T.zeros((n, n)).sum())
+    assert f(3) == 0
+    with pytest.raises(ValueError, match=r"shape \(8589934592, 8589934592\) is impossible"):
+        f(2**33)
 
 
 # ---- empty
