@@ -30,8 +30,10 @@ class Stopwatch {
 std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
+  Graph turned = prefer_channels_last(placed, cpu_library());
+  verify(turned, "prefer_channels_last");
   // Before the copies: it changes what library calls read.
-  Graph absorbed = absorb_bias(placed, cpu_library());
+  Graph absorbed = absorb_bias(turned, cpu_library());
   verify(absorbed, "absorb_bias");
   Graph copied = insert_copies(absorbed, cpu_library());
   verify(copied, "insert_copies");

@@ -67,6 +67,7 @@ struct LibraryEntry {
   std::unique_ptr<PreparedCall> (*prepare)(const CallSite&) = nullptr;
   /// Which nodes of the op it does (by dtype, say); null: all of them.
   bool (*takes)(const Node&) = nullptr;
+  bool prefers_channels_last = false;  // an op on such images: worth turning them for
 };
 /// Sorted by op; of several entries for one op the first that takes a node does it.
 using LibraryTable = std::span<const LibraryEntry>;

@@ -58,6 +58,11 @@ struct FuseOptions {
   std::uint32_t max_operands = 24;
 };
 
+/// Lets values that are images have their channels as the last axis where a library call prefers
+/// that: elementwise ops, reductions and what else need not care follow, so that images are turned
+/// only where they meet an op that needs them as the user has them.
+Graph prefer_channels_last(const Graph& graph, LibraryTable library);
+
 /// Hands sums of a product and a row to the library that does the product, where that saves a
 /// kernel.
 Graph absorb_bias(const Graph& graph, LibraryTable library);

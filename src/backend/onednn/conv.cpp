@@ -21,9 +21,13 @@ struct Descs {
   dnnl::memory::desc x, w, y;
 };
 
-Descs descs(const ConvShape& s, DType dtype, bool any) {
+/// How images lie in memory: as the user has them, or with channels last.
+enum class Images : std::uint8_t { Plain, Last };
+Tag tag_of(Images images) { return images == Images::Last ? Tag::nhwc : Tag::nchw; }
+
+/// `any`: oneDNN chooses the layout of the weights, and of the images unless `image` says it.
+Descs descs(const ConvShape& s, DType dtype, bool any, Tag image) {
   const auto type = data_type(dtype);
-  const Tag image = any ? Tag::any : Tag::nchw;
   const dnnl::memory::desc w =
       s.groups == 1 ? dnnl::memory::desc({s.o, s.c, s.kh, s.kw}, type, any ? Tag::any : Tag::oihw)
                     : dnnl::memory::desc({s.groups, s.group_out(), s.group_in(), s.kh, s.kw}, type,
@@ -38,10 +42,11 @@ struct Operand {
 };
 using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 
-std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype,
-                             const Operands& operands, std::uint64_t workspace_begin) {
-  const Descs plain = descs(s, dtype, false);
-  const Descs any = descs(s, dtype, true);
+/// `inside`: the layout of images that oneDNN works in; others are reordered on the way.
+std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Images images,
+                             Tag inside, const Operands& operands, std::uint64_t workspace_begin) {
+  const Descs plain = descs(s, dtype, false, tag_of(images));
+  const Descs any = descs(s, dtype, true, inside);
   const dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
   const auto direct = dnnl::algorithm::convolution_direct;
@@ -130,8 +135,8 @@ int weight_operand(ConvKind kind) {
 class ConvCall : public native::Call {
  public:
   /// Null if oneDNN does not do it well in `compute`.
-  static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, const ConvShape& s,
-                                        DType compute) {
+  static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, Images images,
+                                        const ConvShape& s, DType compute) {
     Operands operands;
     std::uint64_t bytes = 0;
     const bool convert = site.out[0].dtype != compute;
@@ -144,11 +149,16 @@ class ConvCall : public native::Call {
     }
     const native::OmpThreads scope(site.threads);
     const std::string key =
-        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
-                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
-                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
+        fmt::format("conv {} {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
+                    static_cast<int>(kind), static_cast<int>(images), name_of(site.out[0].dtype),
+                    name_of(compute), site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
                     s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip);
-    auto chain = cached_chain(key, [&] { return build(kind, s, compute, operands, bytes); });
+    auto chain = cached_chain(key, [&] {
+      std::shared_ptr<Chain> made;
+      if (images == Images::Last)  // nothing to reorder, where oneDNN has that
+        made = build(kind, s, compute, images, Tag::nhwc, operands, bytes);
+      return made ? made : build(kind, s, compute, images, Tag::any, operands, bytes);
+    });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));
     call->operands_ = operands;
@@ -204,30 +214,115 @@ bool better_unfolded(ConvKind kind, const ConvShape& s) {
   return pointwise || (kind == ConvKind::GradInput ? s.c < 12 : s.c == 1);
 }
 
+/// The axes (batch, channels, rows, columns) of images with channels last, and back.
+ArgDesc plain_desc(const ArgDesc& last) {
+  const Dims& d = last.shape;
+  return {last.dtype,
+          {d[0], d[3], d[1], d[2]},
+          {d[3] * d[1] * d[2], d[1] * d[2], d[2], 1}};
+}
+
+/// Runs a call for plain images on images with channels last: they are turned on the way.
+class TurningCall : public native::Call {
+ public:
+  TurningCall(const CallSite& site, const CallSite& plain, ConvKind kind)
+      : Call(site), kind_(kind), call_(native::prepare_conv(plain, kind)) {
+    for (int i = 0; i < 3; ++i) {
+      if (i == weight_operand(kind)) continue;
+      const ArgDesc& a = i < 2 ? in_[i] : out_[0];
+      offset_[i] = workspace;
+      workspace += native::align64(product(a.shape) * size_of(a.dtype));
+    }
+    inner_ = workspace;
+    workspace += call_->workspace;
+  }
+
+  void run(const RunArgs& args) const override {
+    std::array<std::byte*, 3> at = {args.in[0], args.in[1], args.out[0]};
+    std::array<ArgDesc, 3> descs = {in(args, 0), in(args, 1), out(args, 0)};
+    for (int i = 0; i < 3; ++i) {
+      if (i == weight_operand(kind_)) continue;
+      at[i] = args.workspace + offset_[i];
+      if (i < 2) turn_images(args.in[i], at[i], descs[i], true);
+      descs[i] = plain_desc(descs[i]);
+    }
+    RunArgs inner = args;
+    inner.in = at.data();
+    inner.out = at.data() + 2;
+    inner.in_desc = descs.data();
+    inner.out_desc = descs.data() + 2;
+    inner.workspace = args.workspace + inner_;
+    call_->run(inner);
+    if (weight_operand(kind_) != 2) turn_images(at[2], args.out[0], out(args, 0), false);
+  }
+
+ private:
+  void turn_images(const std::byte* from, std::byte* to, const ArgDesc& last, bool to_plain) const {
+    const std::int64_t places = last.shape[1] * last.shape[2], channels = last.shape[3];
+    const std::int64_t bytes = size_of(last.dtype);
+    native::parallel_ranges(
+        last.shape[0], product(last.shape), threads_, [&](std::int64_t n, std::int64_t end) {
+          for (; n < end; ++n)
+            for (std::int64_t p = 0; p < places; ++p)
+              for (std::int64_t c = 0; c < channels; ++c) {
+                const std::int64_t at_last = ((n * places + p) * channels + c) * bytes;
+                const std::int64_t at_plain = ((n * channels + c) * places + p) * bytes;
+                std::memcpy(to + (to_plain ? at_plain : at_last),
+                            from + (to_plain ? at_last : at_plain), bytes);
+              }
+        });
+  }
+
+  ConvKind kind_;
+  std::unique_ptr<PreparedCall> call_;
+  std::array<std::uint64_t, 3> offset_{};
+  std::uint64_t inner_ = 0;
+};
+
+template <Images kImages>
 std::unique_ptr<PreparedCall> prepare(const CallSite& site, ConvKind kind) {
+  CallSite plain = site;
+  if (kImages == Images::Last)
+    for (int i = 0; i < 3; ++i)
+      if (ArgDesc& a = i < 2 ? plain.in[i] : plain.out[0]; i != weight_operand(kind))
+        a = plain_desc(a);
+  const auto natively = [&]() -> std::unique_ptr<PreparedCall> {
+    if (kImages == Images::Plain) return native::prepare_conv(site, kind);
+    return std::make_unique<TurningCall>(site, plain, kind);
+  };
   const ConvShape s =
-      native::ConvAttrs(site.node->attrs).sizes(kind, site.in[0], site.in[1], site.out[0]);
+      native::ConvAttrs(site.node->attrs).sizes(kind, plain.in[0], plain.in[1], plain.out[0]);
   const DType dtype = site.out[0].dtype;
   const bool known = dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
   if (!known || site.runtime_sizes || s.work() == 0 || product(site.out[0].shape) == 0)
-    return native::prepare_conv(site, kind);
-  if (dtype == DType::F32 && better_unfolded(kind, s)) return native::prepare_conv(site, kind);
+    return natively();
+  if (kImages == Images::Plain && dtype == DType::F32 && better_unfolded(kind, s))
+    return natively();
   if (dtype == DType::BF16 && has_bfloat16())
-    if (auto call = ConvCall::make(site, kind, s, DType::BF16)) return call;
-  if (auto call = ConvCall::make(site, kind, s, DType::F32)) return call;
-  return native::prepare_conv(site, kind);
+    if (auto call = ConvCall::make(site, kind, kImages, s, DType::BF16)) return call;
+  if (auto call = ConvCall::make(site, kind, kImages, s, DType::F32)) return call;
+  return natively();
 }
 
 }  // namespace
 
 std::unique_ptr<PreparedCall> prepare_conv2d(const CallSite& site) {
-  return prepare(site, ConvKind::Forward);
+  return prepare<Images::Plain>(site, ConvKind::Forward);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_input(const CallSite& site) {
-  return prepare(site, ConvKind::GradInput);
+  return prepare<Images::Plain>(site, ConvKind::GradInput);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight(const CallSite& site) {
-  return prepare(site, ConvKind::GradWeight);
+  return prepare<Images::Plain>(site, ConvKind::GradWeight);
+}
+std::unique_ptr<PreparedCall> prepare_conv2d_last(const CallSite& site) {
+  return prepare<Images::Last>(site, ConvKind::Forward);
+}
+std::unique_ptr<PreparedCall> prepare_conv2d_grad_input_last(const CallSite& site) {
+  return prepare<Images::Last>(site, ConvKind::GradInput);
+}
+std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight_last(const CallSite& site) {
+  return prepare<Images::Last>(site, ConvKind::GradWeight);
 }
 
 }  // namespace snug::onednn
