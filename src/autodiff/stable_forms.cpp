@@ -3,19 +3,15 @@
 #include "expr/rebuild.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
+#include "ops/rules.h"
 
 namespace snug {
 namespace {
 
+using ops::is_number;
+
 bool is(const Expr& e, const OpDef& op) { return e->owner && e->owner->op == &op; }
 const Expr& operand(const Expr& e, std::size_t i = 0) { return e->owner->inputs[i]; }
-
-/// A constant of this value, behind axes and casts.
-bool is_number(Expr e, double value) {
-  while (is(e, ops::dimshuffle) || is(e, ops::cast) || is(e, ops::rebroadcast)) e = operand(e);
-  const Array* a = constant_value(e);
-  return a && a->size() == 1 && a->at_double(0) == value;
-}
 
 /// The x of 1 + exp(x).
 Expr one_plus_exp(const Expr& e) {

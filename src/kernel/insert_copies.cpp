@@ -66,7 +66,12 @@ class Inserter {
     OriginOverride origin(n.origin);
     if (const LibraryEntry* entry = find_library(library_, n)) {
       for (std::size_t i = 0; i < data_inputs(n); ++i)
-        if (!accepts(*entry, inputs[i])) inputs[i] = copy(inputs[i]);
+        if (!accepts(*entry, inputs[i])) {
+          // One copy serves all calls.
+          auto [at, fresh] = copied_.try_emplace(inputs[i]);
+          if (fresh) at->second = copy(inputs[i]);
+          inputs[i] = at->second;
+        }
     } else if (n.inner) {
       for (std::size_t i = 1; i < inputs.size(); ++i)
         if (!is_contiguous(b_.sizes(), b_.type(inputs[i]).dims, layouts_.at(inputs[i])))
@@ -117,6 +122,7 @@ class Inserter {
   Builder b_;
   std::unordered_map<Value, Layout, ValueHash> layouts_;
   std::unordered_set<Value, ValueHash> owned_;
+  std::unordered_map<Value, Value, ValueHash> copied_;  // for library calls
   std::int64_t copies_ = 0;
 };
 

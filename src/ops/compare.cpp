@@ -11,6 +11,19 @@ Scalar comparison(ScalarBuilder& s, const Attrs&) {
   return s.call(P, s.arg(0, t), s.arg(1, t));
 }
 
+/// What a switch asks, for its gradient. A relu, `switch(x <= 0, 0, x)` or `switch(x > 0, x, 0)`, can
+/// be asked by its result, so that x need not be kept until then.
+Expr condition_for_gradient(const GradArgs& g) {
+  const Expr& c = g.x[0];
+  const bool below = c->owner && c->owner->op == &ops::le;
+  if (!below && !(c->owner && c->owner->op == &ops::gt)) return c;
+  const Expr &x = g.x[below ? 2 : 1], &otherwise = g.x[below ? 1 : 2], &limit = c->owner->inputs[1];
+  if (!same(c->owner->inputs[0], x) || !is_number(limit, 0) || !is_number(otherwise, 0) ||
+      g.y[0].dtype() != x.dtype())
+    return c;
+  return below ? snug::le(g.y[0], limit) : snug::gt(g.y[0], limit);
+}
+
 template <Prim P>
 Scalar float_test(ScalarBuilder& s, const Attrs&) {
   return is_float(s.arg_types[0]) ? s.call(P, s.arg(0)) : s.integer(0, DType::Bool);
@@ -181,9 +194,8 @@ const OpDef switch_ = {
     .infer = [](Infer& f) { f.out(broadcast_type(f, upcast(f.in(1).dtype, f.in(2).dtype))); },
     .grad = [](const GradArgs& g) -> Exprs {
       const Expr& dy = g.dy[0];
-      Expr zero = number(0, dy);
-      return unbroadcast_all(
-          g, {Expr(), snug::switch_(g.x[0], dy, zero), snug::switch_(g.x[0], zero, dy)});
+      Expr zero = number(0, dy), c = condition_for_gradient(g);
+      return unbroadcast_all(g, {Expr(), snug::switch_(c, dy, zero), snug::switch_(c, zero, dy)});
     },
     .scalar =
         [](ScalarBuilder& s, const Attrs&) {

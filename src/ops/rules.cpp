@@ -160,6 +160,13 @@ Type type_from_shape(Infer& f, std::size_t i, DType dtype) {
   return out;
 }
 
+bool is_number(Expr e, double value) {
+  const auto is = [&](const OpDef& op) { return e->owner && e->owner->op == &op; };
+  while (is(dimshuffle) || is(cast) || is(rebroadcast)) e = e->owner->inputs[0];
+  const Array* a = constant_value(e);
+  return a && a->size() == 1 && a->at_double(0) == value;
+}
+
 Expr number(double value, const Expr& like) {
   Array a = Array::empty(like.dtype(), {});
   if (is_continuous(like.dtype()))

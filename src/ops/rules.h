@@ -66,6 +66,8 @@ bool index_view(const ViewArgs& v, Layout& out) {
 
 /// A 0-d constant of the dtype of `like`.
 Expr number(double value, const Expr& like);
+/// A constant of this value, behind axes and casts.
+bool is_number(Expr e, double value);
 /// Sums `dy` over the axes that `x` was stretched on.
 Expr unbroadcast(const Expr& dy, const Expr& x);
 /// The gradients of the operands of a broadcasting op, before unbroadcasting; null stays null.
