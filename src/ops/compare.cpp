@@ -11,8 +11,8 @@ Scalar comparison(ScalarBuilder& s, const Attrs&) {
   return s.call(P, s.arg(0, t), s.arg(1, t));
 }
 
-/// What a switch asks, for its gradient. A relu, `switch(x <= 0, 0, x)` or `switch(x > 0, x, 0)`, can
-/// be asked by its result, so that x need not be kept until then.
+/// What a switch asks, for its gradient. A relu, `switch(x <= 0, 0, x)` or `switch(x > 0, x, 0)`,
+/// can be asked by its result, so that x need not be kept until then.
 Expr condition_for_gradient(const GradArgs& g) {
   const Expr& c = g.x[0];
   const bool below = c->owner && c->owner->op == &ops::le;

@@ -449,9 +449,25 @@ void check_conv(const Conv& s, DType t) {
       Call call(op, s.attrs(), {a, b}, {desc(t, shape)}, sizes);
       call.site.runtime_sizes = runtime;
       const Array got = run(*call.prepare(threads), {a, b}, call.site.out, sizes)[0];
-      expect_close(got, f, ints, most,
-                   fmt::format("{} {} x {} w {}{}", op, name_of(t), describe_shape(s.x()),
-                               describe_shape(s.weight()), runtime ? " run-time" : ""));
+      const std::string what =
+          fmt::format("{} {} x {} w {}{}", op, name_of(t), describe_shape(s.x()),
+                      describe_shape(s.weight()), runtime ? " run-time" : "");
+      expect_close(got, f, ints, most, what);
+      if (t != DType::F32 && t != DType::F16 && t != DType::BF16) continue;
+      const auto last = [&](const Array& v) {
+        return &v == &w ? v : permuted(v, {0, 2, 3, 1}).contiguous_copy();
+      };
+      const Array a_last = last(a), b_last = last(b);
+      Dims out = shape;
+      const bool weight_out = op == "conv2d_grad_weight";
+      if (!weight_out) out = {shape[0], shape[2], shape[3], shape[1]};
+      const std::string op_last = fmt::format("{}_last", op);
+      Call turned(op_last, s.attrs(), {a_last, b_last}, {desc(t, out)}, sizes);
+      turned.site.runtime_sizes = runtime;
+      const Array got_last =
+          run(*turned.prepare(threads), {a_last, b_last}, turned.site.out, sizes)[0];
+      expect_close(weight_out ? got_last : permuted(got_last, {0, 3, 1, 2}).contiguous_copy(), f,
+                   ints, most, what + " channels last");
     }
   };
   using I = std::array<std::int64_t, 3>;

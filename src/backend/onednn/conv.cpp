@@ -21,11 +21,7 @@ struct Descs {
   dnnl::memory::desc x, w, y;
 };
 
-/// How images lie in memory: as the user has them, or with channels last.
-enum class Images : std::uint8_t { Plain, Last };
-Tag tag_of(Images images) { return images == Images::Last ? Tag::nhwc : Tag::nchw; }
-
-/// `any`: oneDNN chooses the layout of the weights, and of the images unless `image` says it.
+/// `any`: oneDNN chooses the layout of the weights.
 Descs descs(const ConvShape& s, DType dtype, bool any, Tag image) {
   const auto type = data_type(dtype);
   const dnnl::memory::desc w =
@@ -42,10 +38,11 @@ struct Operand {
 };
 using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 
-/// `inside`: the layout of images that oneDNN works in; others are reordered on the way.
-std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Images images,
-                             Tag inside, const Operands& operands, std::uint64_t workspace_begin) {
-  const Descs plain = descs(s, dtype, false, tag_of(images));
+/// `inside`: the layout of images that oneDNN works in; if it is another than channels last they
+/// are reordered on the way.
+std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag inside,
+                             const Operands& operands, std::uint64_t workspace_begin) {
+  const Descs plain = descs(s, dtype, false, Tag::nhwc);
   const Descs any = descs(s, dtype, true, inside);
   const dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
@@ -135,8 +132,8 @@ int weight_operand(ConvKind kind) {
 class ConvCall : public native::Call {
  public:
   /// Null if oneDNN does not do it well in `compute`.
-  static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, Images images,
-                                        const ConvShape& s, DType compute) {
+  static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, const ConvShape& s,
+                                        DType compute) {
     Operands operands;
     std::uint64_t bytes = 0;
     const bool convert = site.out[0].dtype != compute;
@@ -149,15 +146,13 @@ class ConvCall : public native::Call {
     }
     const native::OmpThreads scope(site.threads);
     const std::string key =
-        fmt::format("conv {} {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
-                    static_cast<int>(kind), static_cast<int>(images), name_of(site.out[0].dtype),
-                    name_of(compute), site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
+        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
+                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
+                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
                     s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip);
     auto chain = cached_chain(key, [&] {
-      std::shared_ptr<Chain> made;
-      if (images == Images::Last)  // nothing to reorder, where oneDNN has that
-        made = build(kind, s, compute, images, Tag::nhwc, operands, bytes);
-      return made ? made : build(kind, s, compute, images, Tag::any, operands, bytes);
+      auto made = build(kind, s, compute, Tag::nhwc, operands, bytes);
+      return made ? made : build(kind, s, compute, Tag::any, operands, bytes);
     });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));
@@ -207,19 +202,10 @@ class ConvCall : public native::Call {
   std::shared_ptr<const Chain> chain_;
 };
 
-/// Where unfolding is measured to be faster: oneDNN pads channels to 16 and reorders images.
-bool better_unfolded(ConvKind kind, const ConvShape& s) {
-  if (s.groups > 1 || kind == ConvKind::GradWeight) return false;
-  const bool pointwise = s.taps() == 1 && s.sh == 1 && s.sw == 1;
-  return pointwise || (kind == ConvKind::GradInput ? s.c < 12 : s.c == 1);
-}
-
 /// The axes (batch, channels, rows, columns) of images with channels last, and back.
 ArgDesc plain_desc(const ArgDesc& last) {
   const Dims& d = last.shape;
-  return {last.dtype,
-          {d[0], d[3], d[1], d[2]},
-          {d[3] * d[1] * d[2], d[1] * d[2], d[2], 1}};
+  return {last.dtype, {d[0], d[3], d[1], d[2]}, {d[3] * d[1] * d[2], d[1] * d[2], d[2], 1}};
 }
 
 /// Runs a call for plain images on images with channels last: they are turned on the way.
@@ -279,50 +265,31 @@ class TurningCall : public native::Call {
   std::uint64_t inner_ = 0;
 };
 
-template <Images kImages>
 std::unique_ptr<PreparedCall> prepare(const CallSite& site, ConvKind kind) {
   CallSite plain = site;
-  if (kImages == Images::Last)
-    for (int i = 0; i < 3; ++i)
-      if (ArgDesc& a = i < 2 ? plain.in[i] : plain.out[0]; i != weight_operand(kind))
-        a = plain_desc(a);
-  const auto natively = [&]() -> std::unique_ptr<PreparedCall> {
-    if (kImages == Images::Plain) return native::prepare_conv(site, kind);
-    return std::make_unique<TurningCall>(site, plain, kind);
-  };
+  for (int i = 0; i < 3; ++i)
+    if (ArgDesc& a = i < 2 ? plain.in[i] : plain.out[0]; i != weight_operand(kind))
+      a = plain_desc(a);
   const ConvShape s =
       native::ConvAttrs(site.node->attrs).sizes(kind, plain.in[0], plain.in[1], plain.out[0]);
-  const DType dtype = site.out[0].dtype;
-  const bool known = dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
-  if (!known || site.runtime_sizes || s.work() == 0 || product(site.out[0].shape) == 0)
-    return natively();
-  if (kImages == Images::Plain && dtype == DType::F32 && better_unfolded(kind, s))
-    return natively();
-  if (dtype == DType::BF16 && has_bfloat16())
-    if (auto call = ConvCall::make(site, kind, kImages, s, DType::BF16)) return call;
-  if (auto call = ConvCall::make(site, kind, kImages, s, DType::F32)) return call;
-  return natively();
+  if (!site.runtime_sizes && s.work() != 0 && product(site.out[0].shape) != 0) {
+    if (site.out[0].dtype == DType::BF16 && has_bfloat16())
+      if (auto call = ConvCall::make(site, kind, s, DType::BF16)) return call;
+    if (auto call = ConvCall::make(site, kind, s, DType::F32)) return call;
+  }
+  return std::make_unique<TurningCall>(site, plain, kind);
 }
 
 }  // namespace
 
-std::unique_ptr<PreparedCall> prepare_conv2d(const CallSite& site) {
-  return prepare<Images::Plain>(site, ConvKind::Forward);
-}
-std::unique_ptr<PreparedCall> prepare_conv2d_grad_input(const CallSite& site) {
-  return prepare<Images::Plain>(site, ConvKind::GradInput);
-}
-std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight(const CallSite& site) {
-  return prepare<Images::Plain>(site, ConvKind::GradWeight);
-}
 std::unique_ptr<PreparedCall> prepare_conv2d_last(const CallSite& site) {
-  return prepare<Images::Last>(site, ConvKind::Forward);
+  return prepare(site, ConvKind::Forward);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_input_last(const CallSite& site) {
-  return prepare<Images::Last>(site, ConvKind::GradInput);
+  return prepare(site, ConvKind::GradInput);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight_last(const CallSite& site) {
-  return prepare<Images::Last>(site, ConvKind::GradWeight);
+  return prepare(site, ConvKind::GradWeight);
 }
 
 }  // namespace snug::onednn
