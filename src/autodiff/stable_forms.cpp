@@ -51,7 +51,16 @@ Expr stable_log(const Expr& x) {
   return {};
 }
 
+/// max_pool(relu(x)) as relu(max_pool(x)), so that x itself need not be kept for the gradient.
+Expr relu_behind_pool(const Expr& e) {
+  const Expr x = ops::relu_operand(operand(e));
+  if (!x) return {};
+  const std::vector<Expr> pooled = apply_all(ops::max_pool, {x}, e->owner->attrs);
+  return e->index == 0 ? relu(pooled[0]) : pooled[1];
+}
+
 Expr stable_form(const Expr& e) {
+  if (is(e, ops::max_pool)) return relu_behind_pool(e);
   if (is(e, ops::log)) return stable_log(operand(e));
   if (is(e, ops::log1p) && is(operand(e), ops::exp)) return softplus(operand(operand(e)));
   if (is(e, ops::log1p) && is(operand(e), ops::neg) && is(operand(operand(e)), ops::sigmoid))

@@ -103,15 +103,26 @@ constexpr OpDef last_row(std::string_view name, int arity, int size_inputs_from,
   return row;
 }
 
-extern const OpDef kConvLast, kConvGradInputLast, kConvGradWeightLast;
+extern const OpDef kConvLast, kConvGradInputLast, kConvGradWeightLast, kMaxPoolLast, kMaxUnpoolLast,
+    kMaxPoolTakeLast, kAveragePoolLast, kAveragePoolGradLast;
 const OpDef kConvLast = last_row<kConvLast>("conv2d_last", 2, -1);
 const OpDef kConvGradInputLast = last_row<kConvGradInputLast>("conv2d_grad_input_last", 3, 2);
 const OpDef kConvGradWeightLast = last_row<kConvGradWeightLast>("conv2d_grad_weight_last", 3, 2);
+const OpDef kMaxPoolLast = last_row<kMaxPoolLast>("max_pool_last", 1, -1, 2);
+const OpDef kMaxUnpoolLast = last_row<kMaxUnpoolLast>("max_unpool_last", 3, 2);
+const OpDef kMaxPoolTakeLast = last_row<kMaxPoolTakeLast>("max_pool_take_last", 2, -1);
+const OpDef kAveragePoolLast = last_row<kAveragePoolLast>("average_pool_last", 1, -1);
+const OpDef kAveragePoolGradLast = last_row<kAveragePoolGradLast>("average_pool_grad_last", 2, 1);
 
 const ImageOp kImageOps[] = {
     {"conv2d", kConvLast, 0b01, 1},
     {"conv2d_grad_input", kConvGradInputLast, 0b10, 1},
     {"conv2d_grad_weight", kConvGradWeightLast, 0b11, 0},
+    {"max_pool", kMaxPoolLast, 0b1, 0b11},
+    {"max_unpool", kMaxUnpoolLast, 0b11, 1},
+    {"max_pool_take", kMaxPoolTakeLast, 0b11, 1},
+    {"average_pool", kAveragePoolLast, 0b1, 1},
+    {"average_pool_grad", kAveragePoolGradLast, 0b1, 1},
 };
 std::span<const ImageOp> image_ops() { return kImageOps; }
 
@@ -214,6 +225,7 @@ class Turner {
 
   bool turn_image_op(std::uint32_t id, const ImageOp& op) {
     const Node& n = g_.node(id);
+    if (g_.type(n.inputs[0]).ndim() != 4) return false;
     Node like = n;
     like.op = &op.last;
     const LibraryEntry* entry = find_library(library_, like);

@@ -167,6 +167,16 @@ bool is_number(Expr e, double value) {
   return a && a->size() == 1 && a->at_double(0) == value;
 }
 
+Expr relu_operand(const Expr& e) {
+  if (!e->owner || e->owner->op != &switch_) return {};
+  const std::vector<Expr>& in = e->owner->inputs;
+  const Apply* test = in[0]->owner.get();
+  const bool fits = test && test->op == &le && same(test->inputs[0], in[2]) &&
+                    is_number(test->inputs[1], 0) && is_number(in[1], 0) &&
+                    e.dtype() == in[2].dtype();
+  return fits ? in[2] : Expr();
+}
+
 Expr number(double value, const Expr& like) {
   Array a = Array::empty(like.dtype(), {});
   if (is_continuous(like.dtype()))

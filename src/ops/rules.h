@@ -68,6 +68,8 @@ bool index_view(const ViewArgs& v, Layout& out) {
 Expr number(double value, const Expr& like);
 /// A constant of this value, behind axes and casts.
 bool is_number(Expr e, double value);
+/// The x of switch(x <= 0, 0, x), else null.
+Expr relu_operand(const Expr& e);
 /// Sums `dy` over the axes that `x` was stretched on.
 Expr unbroadcast(const Expr& dy, const Expr& x);
 /// The gradients of the operands of a broadcasting op, before unbroadcasting; null stays null.

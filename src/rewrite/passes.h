@@ -30,6 +30,10 @@ std::optional<Graph> stabilize(const Graph&, RuleCounts&);
 /// x * 1 -> x,  pow(x, 2) -> sqr(x)
 std::optional<Graph> simplify(const Graph&, RuleCounts&);
 
+/// relu works on what max_pool leaves.   max_pool(relu(x)) -> relu(max_pool(x))
+/// Exact. Gradients are taken of this form, so no image of full size is kept for them.
+std::optional<Graph> relu_behind_pool(const Graph&, RuleCounts&);
+
 /// Ops that exist for the sake of the rules before become loops.   softmax(x) -> exp(x - max(x)) /
 /// ..
 std::optional<Graph> expand(const Graph&, RuleCounts&);

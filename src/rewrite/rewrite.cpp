@@ -16,6 +16,7 @@ constexpr PassRow kPasses[] = {
     {"stabilize", stabilize,
      "before the algebra: it looks for the forms that users and gradients write"},
     {"simplify", simplify, "after the forms it could break have been recognised"},
+    {"relu_behind_pool", relu_behind_pool, "after simplify: it looks for a relu in one form"},
     {"fold_constants", fold_constants, "again: what the rules before made of numbers"},
     {"lift_shapes", lift_shapes, "again: rules before ask for the shapes of what they replaced"},
     {"expand", expand, "last but one: every rule before sees the whole op", true},

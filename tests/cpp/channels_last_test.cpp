@@ -63,6 +63,54 @@ TEST(ChannelsLast, AgreesWithTheReference) {
   }
 }
 
+/// Pools of every kind between convolutions; windows that overlap, with and without borders.
+TEST(ChannelsLast, PoolsFollowTheirImages) {
+  Expr x = input({DType::F32, {-1, 3, 11, 10}, 0}, "x");
+  Expr w1 = shared(random_array({8, 3, 3, 3}, 1), "w1"),
+       w2 = shared(random_array({5, 8, 2, 2}, 2), "w2");
+  using Pool = PoolOptions;
+  const Pool pools[] = {
+      {.window = {2, 2}},
+      {.window = {3, 2}, .stride = {2, 1}, .pad = {1, 1}},
+      {.window = {3, 3}, .stride = {2, 2}, .ignore_border = false},
+      {.window = {3, 3}, .stride = {2, 2}, .pad = {1, 0}, .mode = "average_inc_pad"},
+      {.window = {3, 3}, .stride = {1, 2}, .pad = {1, 2}, .mode = "average_exc_pad"},
+      {.window = {2, 3}, .stride = {2, 3}, .mode = "sum"},
+      {.window = {17, 16}, .stride = {1, 1}, .pad = {16, 15}},
+  };
+  for (const Pool& pool : pools) {
+    Expr h = snug::pool(relu(conv2d(x, w1, {.border_mode = "half"})), pool);
+    Expr y = sum(sqr(conv2d(h, w2)));
+    Expr dx = grad(y, x);
+    // With the gradient of a gradient, which takes elements at the places of the maxima.
+    std::vector<Expr> results = {y, dx, grad(y, w1), grad(sum(sqr(dx)), w1)};
+    Function fast = function({x}, results),
+             slow = function({x}, results, {.mode = Mode::Reference});
+    const std::string tasks = tasks_of(fast);
+    EXPECT_EQ(count(tasks, "native   max_pool  ") + count(tasks, "native   average_pool  "), 0u)
+        << tasks;
+    const Array in = random_array({3, 3, 11, 10}, 5);
+    const std::vector<Array> got = fast.call({in}), want = slow.call({in});
+    for (std::size_t k = 0; k < got.size(); ++k) expect_close(got[k], want[k], 1e-3);
+  }
+}
+
+/// A relu before a pool is done behind it, and cells of maxima are bytes: nothing of full size is
+/// kept for the gradient.
+TEST(ChannelsLast, NothingOfFullSizeIsKeptForAPool) {
+  Expr x = input({DType::F32, {8, 16, 32, 32}, 0}, "x");
+  Expr w1 = shared(random_array({16, 16, 3, 3}, 1), "w1"),
+       w2 = shared(random_array({16, 16, 3, 3}, 2), "w2");
+  Expr h = snug::pool(relu(conv2d(x, w1, {.border_mode = "half"})), {.window = {2, 2}});
+  Expr y = sum(sqr(conv2d(h, w2, {.border_mode = "half"})));
+  Function f = function({x}, std::vector<Expr>{y, grad(y, w1), grad(y, w2)});
+  EXPECT_EQ(count(tasks_of(f), "max_pool_last"), 1u) << tasks_of(f);
+  const Dims shape[] = {{8, 16, 32, 32}};
+  const std::uint64_t image = 8 * 16 * 32 * 32 * 4;
+  // x turned and the convolution, or x turned and the gradient of it, and pooled ones.
+  EXPECT_LT(f.memory(shape).arena, 3 * image);
+}
+
 TEST(ChannelsLast, ImagesAreTurnedOnlyWhereTheyComeIn) {
   Network net(DType::F32);
   std::vector<Expr> gradients = grad(mean(net.out), net.parameters);

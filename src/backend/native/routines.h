@@ -33,6 +33,12 @@ Prepared prepare_inverse(const CallSite& site);
 Prepared prepare_irfft(const CallSite& site);
 Prepared prepare_linear_recurrence(const CallSite& site);
 Prepared prepare_lstsq(const CallSite& site);
+// Of float32 images with channels last.
+Prepared prepare_average_pool_last(const CallSite& site);
+Prepared prepare_average_pool_grad_last(const CallSite& site);
+Prepared prepare_max_pool_last(const CallSite& site);
+Prepared prepare_max_pool_take_last(const CallSite& site);
+Prepared prepare_max_unpool_last(const CallSite& site);
 Prepared prepare_max_pool(const CallSite& site);
 Prepared prepare_max_pool_take(const CallSite& site);
 Prepared prepare_max_unpool(const CallSite& site);

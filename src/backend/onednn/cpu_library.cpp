@@ -14,6 +14,10 @@ bool by_onednn_conv(const Node& node) {
   const DType t = node.types[0].dtype;
   return t == DType::F32 || t == DType::F16 || t == DType::BF16;
 }
+/// Over rows and columns of images with channels last.
+bool by_native_pool_last(const Node& node) {
+  return node.types[0].dtype == DType::F32 && node.attrs.ints("window").size() == 2;
+}
 bool by_openblas(const Node& node) { return is_float(node.types[0].dtype); }
 
 constexpr auto kContiguous = LibraryEntry::Strides::Contiguous;
@@ -27,6 +31,10 @@ constexpr LibraryEntry kTable[] = {
     {"assert", "native", kAny, native::prepare_assert},
     {"average_pool", "native", kContiguous, native::prepare_average_pool},
     {"average_pool_grad", "native", kContiguous, native::prepare_average_pool_grad},
+    {"average_pool_grad_last", "native", kContiguous, native::prepare_average_pool_grad_last,
+     by_native_pool_last},
+    {"average_pool_last", "native", kContiguous, native::prepare_average_pool_last,
+     by_native_pool_last},
     {"batched_dot", "onednn", kMatrix, onednn::prepare_dot, by_onednn},
     {"batched_dot", "openblas", kMatrix, native::prepare_dot, by_openblas},
     {"batched_dot", "native", kAny, native::prepare_dot},
@@ -58,8 +66,13 @@ constexpr LibraryEntry kTable[] = {
     {"linear_recurrence", "native", kContiguous, native::prepare_linear_recurrence},
     {"lstsq", "openblas", kAny, native::prepare_lstsq},
     {"max_pool", "native", kContiguous, native::prepare_max_pool},
+    {"max_pool_last", "native", kContiguous, native::prepare_max_pool_last, by_native_pool_last},
     {"max_pool_take", "native", kContiguous, native::prepare_max_pool_take},
+    {"max_pool_take_last", "native", kContiguous, native::prepare_max_pool_take_last,
+     by_native_pool_last},
     {"max_unpool", "native", kContiguous, native::prepare_max_unpool},
+    {"max_unpool_last", "native", kContiguous, native::prepare_max_unpool_last,
+     by_native_pool_last},
     {"nonzero", "native", kAny, native::prepare_nonzero},
     {"pair", "native", kAny, native::prepare_pair},
     {"print", "native", kAny, native::prepare_print},

@@ -1,0 +1,224 @@
+// Pooling of float32 images (batch, rows, columns, channels): loops over channels are vectors.
+#include <algorithm>
+#include <limits>
+
+#include "backend/native/call.h"
+#include "backend/native/parallel.h"
+#include "backend/native/routines.h"
+
+namespace snug::native {
+namespace {
+
+struct Side {
+  std::int64_t size, windows, window, stride, low, high;
+  std::int64_t start(std::int64_t k) const { return k * stride - low; }
+  /// The cells of window k that lie inside: [first, last).
+  std::int64_t first(std::int64_t k) const { return std::max<std::int64_t>(0, -start(k)); }
+  std::int64_t last(std::int64_t k) const { return std::min(window, size - start(k)); }
+};
+
+struct Shape {
+  std::int64_t images, channels;
+  Side y, x;
+  std::int64_t image() const { return y.size * x.size * channels; }
+  std::int64_t pooled() const { return y.windows * x.windows * channels; }
+  std::int64_t work() const { return images * pooled() * y.window * x.window; }
+
+  /// Calls f(place of the window among all of the image, its rows, its columns) for the windows of
+  /// row `oy`; places are those of channel 0.
+  template <class F>
+  void windows_of_row(std::int64_t oy, F&& f) const {
+    for (std::int64_t ox = 0; ox < x.windows; ++ox) f((oy * x.windows + ox) * channels, oy, ox);
+  }
+  /// Calls f(place in the image, cell) for every cell of window (oy, ox) that lies inside.
+  template <class F>
+  void cells(std::int64_t oy, std::int64_t ox, F&& f) const {
+    for (std::int64_t ky = y.first(oy); ky < y.last(oy); ++ky)
+      for (std::int64_t kx = x.first(ox); kx < x.last(ox); ++kx)
+        f(((y.start(oy) + ky) * x.size + x.start(ox) + kx) * channels, ky * x.window + kx);
+  }
+};
+
+enum class Kind : std::uint8_t { Max, Unpool, Take, Average, AverageGrad };
+
+class PoolLastCall : public Call {
+ public:
+  PoolLastCall(const CallSite& site, Kind kind)
+      : Call(site), kind_(kind), attrs_(site.node->attrs) {}
+
+  void run(const RunArgs& args) const override {
+    const bool back = kind_ == Kind::Unpool || kind_ == Kind::AverageGrad;
+    const Dims &in_shape = in(args, 0).shape, &out_shape = out(args, 0).shape;
+    if (product(out_shape) == 0) return;
+    const Shape s = shape(back ? out_shape : in_shape, back ? in_shape : out_shape);
+    if (s.y.window * s.x.window <= 256)
+      run_with<std::uint8_t>(args, s);
+    else
+      run_with<std::int32_t>(args, s);
+  }
+
+ private:
+  Shape shape(const Dims& image, const Dims& pooled) const {
+    const Attrs::Ints &window = attrs_.ints("window"), &stride = attrs_.ints("stride"),
+                      &pad = attrs_.ints("pad");
+    return {image[0],
+            image[3],
+            {image[1], pooled[1], window[0], stride[0], pad[0], pad[1]},
+            {image[2], pooled[2], window[1], stride[1], pad[2], pad[3]}};
+  }
+
+  template <class I>
+  void run_with(const RunArgs& args, const Shape& s) const {
+    const auto* const from = reinterpret_cast<const float*>(args.in[0]);
+    auto* const to = reinterpret_cast<float*>(args.out[0]);
+    switch (kind_) {
+      case Kind::Max: return maxima(s, from, to, reinterpret_cast<I*>(args.out[1]));
+      case Kind::Take: return take(s, from, reinterpret_cast<const I*>(args.in[1]), to);
+      case Kind::Unpool: return unpool(s, from, reinterpret_cast<const I*>(args.in[1]), to);
+      case Kind::Average: return average(s, from, to);
+      case Kind::AverageGrad: return spread(s, from, to);
+    }
+  }
+
+  /// Calls f(image, row of windows) on all threads.
+  template <class F>
+  void every_row(const Shape& s, F&& f) const {
+    parallel_ranges(s.images * s.y.windows, s.work(), threads_,
+                    [&](std::int64_t row, std::int64_t end) {
+                      for (; row < end; ++row) f(row / s.y.windows, row % s.y.windows);
+                    });
+  }
+  /// Calls f(image, row of windows) in order for each image, whose gradient starts from 0.
+  template <class F>
+  void every_image(const Shape& s, float* out, F&& f) const {
+    parallel_ranges(s.images, s.images * s.image() + s.work(), threads_,
+                    [&](std::int64_t n, std::int64_t end) {
+                      for (; n < end; ++n) {
+                        std::fill_n(out + n * s.image(), s.image(), 0.0f);
+                        for (std::int64_t oy = 0; oy < s.y.windows; ++oy) f(n, oy);
+                      }
+                    });
+  }
+
+  template <class I>
+  void maxima(const Shape& s, const float* x, float* y, I* index) const {
+    every_row(s, [&](std::int64_t n, std::int64_t row) {
+      const float* const image = x + n * s.image();
+      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+        float* const best = y + n * s.pooled() + at;
+        I* const cell_of = index + n * s.pooled() + at;
+        bool first = true;
+        s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
+          const float* const in = image + place;
+          const I number = static_cast<I>(cell);
+          if (first) {
+            std::copy_n(in, s.channels, best);
+            std::fill_n(cell_of, s.channels, number);
+            first = false;
+            return;
+          }
+          for (std::int64_t c = 0; c < s.channels; ++c) {
+            const float a = in[c], b = best[c];
+            const bool larger = (a > b) | ((a != a) & (b == b));
+            best[c] = larger ? a : b;
+            cell_of[c] = larger ? number : cell_of[c];
+          }
+        });
+      });
+    });
+  }
+
+  template <class I>
+  void take(const Shape& s, const float* x, const I* index, float* y) const {
+    every_row(s, [&](std::int64_t n, std::int64_t row) {
+      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+        float* const out = y + n * s.pooled() + at;
+        const I* const cell_of = index + n * s.pooled() + at;
+        std::fill_n(out, s.channels, 0.0f);
+        s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
+          const float* const in = x + n * s.image() + place;
+          for (std::int64_t c = 0; c < s.channels; ++c)
+            out[c] = cell_of[c] == static_cast<I>(cell) ? in[c] : out[c];
+        });
+      });
+    });
+  }
+
+  template <class I>
+  void unpool(const Shape& s, const float* dy, const I* index, float* dx) const {
+    every_image(s, dx, [&](std::int64_t n, std::int64_t row) {
+      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+        const float* const in = dy + n * s.pooled() + at;
+        const I* const cell_of = index + n * s.pooled() + at;
+        s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
+          float* const out = dx + n * s.image() + place;
+          for (std::int64_t c = 0; c < s.channels; ++c)
+            out[c] += cell_of[c] == static_cast<I>(cell) ? in[c] : 0.0f;
+        });
+      });
+    });
+  }
+
+  /// What the sum of a window is divided by.
+  float divisor(const Shape& s, std::int64_t oy, std::int64_t ox) const {
+    const std::string& mode = attrs_.text("mode");
+    if (mode == "sum") return 1;
+    const auto count = [&](const Side& side, std::int64_t k) {
+      return mode == "average_inc_pad"
+                 ? std::min(side.window, side.size + side.high - side.start(k))
+                 : side.last(k) - side.first(k);
+    };
+    return static_cast<float>(count(s.y, oy) * count(s.x, ox));
+  }
+
+  void average(const Shape& s, const float* x, float* y) const {
+    every_row(s, [&](std::int64_t n, std::int64_t row) {
+      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+        float* const out = y + n * s.pooled() + at;
+        std::fill_n(out, s.channels, 0.0f);
+        s.cells(oy, ox, [&](std::int64_t place, std::int64_t) {
+          const float* const in = x + n * s.image() + place;
+          for (std::int64_t c = 0; c < s.channels; ++c) out[c] += in[c];
+        });
+        const float by = divisor(s, oy, ox);
+        for (std::int64_t c = 0; c < s.channels; ++c) out[c] /= by;
+      });
+    });
+  }
+
+  void spread(const Shape& s, const float* dy, float* dx) const {
+    every_image(s, dx, [&](std::int64_t n, std::int64_t row) {
+      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+        const float* const in = dy + n * s.pooled() + at;
+        const float by = divisor(s, oy, ox);
+        s.cells(oy, ox, [&](std::int64_t place, std::int64_t) {
+          float* const out = dx + n * s.image() + place;
+          for (std::int64_t c = 0; c < s.channels; ++c) out[c] += in[c] / by;
+        });
+      });
+    });
+  }
+
+  Kind kind_;
+  Attrs attrs_;
+};
+
+}  // namespace
+
+Prepared prepare_max_pool_last(const CallSite& site) {
+  return std::make_unique<PoolLastCall>(site, Kind::Max);
+}
+Prepared prepare_max_unpool_last(const CallSite& site) {
+  return std::make_unique<PoolLastCall>(site, Kind::Unpool);
+}
+Prepared prepare_max_pool_take_last(const CallSite& site) {
+  return std::make_unique<PoolLastCall>(site, Kind::Take);
+}
+Prepared prepare_average_pool_last(const CallSite& site) {
+  return std::make_unique<PoolLastCall>(site, Kind::Average);
+}
+Prepared prepare_average_pool_grad_last(const CallSite& site) {
+  return std::make_unique<PoolLastCall>(site, Kind::AverageGrad);
+}
+
+}  // namespace snug::native
