@@ -8,6 +8,7 @@
 #include "backend/onednn/cpu_library.h"
 #include "base/bytes.h"
 #include "plan/fit.h"
+#include "rewrite/bfloat16.h"
 #include "target/device_info.h"
 
 namespace snug {
@@ -72,6 +73,7 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
                                CompileTrace& trace) {
   Stopwatch watch;
   Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
+  if (options.bfloat16_products) rewritten = multiply_in_bfloat16(rewritten);
   // After rewriting: sizes are lifted, and composite ops have become those with a rule for slices.
   if (options.micro_batches > 1)
     rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);

@@ -15,6 +15,7 @@ struct CompileOptions {
   std::vector<std::string> disabled_passes = {};
   bool strict_math = false;
   int threads = 1;
+  bool bfloat16_products = false;
   std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
 };

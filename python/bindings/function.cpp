@@ -184,6 +184,7 @@ FunctionOptions options_of(const nb::dict& options) {
   }
   o.name = nb::cast<std::string>(options["name"]);
   o.memory = nb::cast<std::string>(options["memory"]);
+  o.precision = dtype_from_name(nb::cast<std::string>(options["precision"])).value_or(DType::Bool);
   o.micro_batches = nb::cast<std::int64_t>(options["micro_batches"]);
   o.mode = mode_of(nb::cast<std::string>(options["mode"]));
   nb::object guarded = options["guarded"];

@@ -13,6 +13,7 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "shapes": [],
         "name": "",
         "memory": "",
+        "precision": "float32",
         "micro_batches": 0,
         "mode": "fast",
         "guarded": (False, False, False),

@@ -36,6 +36,9 @@ struct FunctionOptions {
   Mode mode = Mode::Fast;
   Guarded guarded = {};
   bool no_default_updates = false;
+  /// BF16: products and convolutions of float32 round their operands and results, which some CPUs
+  /// do many times as fast; sums, parameters and all else stay float32. Mode::Fast only.
+  DType precision = DType::F32;
   bool strict_math = false;
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
   int threads = 0;                                // 0: all cores

@@ -25,6 +25,9 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   if (options.micro_batches < 0)
     fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
          "it is the number of slices that a batch runs in");
+  if (options.precision != DType::F32 && options.precision != DType::BF16)
+    fail(Fault::Value, fmt::format("function: precision is {}", name_of(options.precision)),
+         "choose float32 or bfloat16");
   take_signature(inputs, outputs);
   graph_ = capture_stages(inputs, outputs, options);
   std::unordered_set<std::uint32_t> updated;
@@ -37,6 +40,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   options_.updates.clear();
   options_.givens.clear();
   options_.shapes.clear();
+  compile_.bfloat16_products = options.precision == DType::BF16 && options.mode == Mode::Fast;
   compile_.micro_batches = options.micro_batches;
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
