@@ -10,7 +10,7 @@ import numpy as np
 from snug import _core
 from snug._errors import error
 from snug.tensor._basic import constant, patternbroadcast
-from snug.tensor._op_classes import OpClass
+from snug._op_class import OpClass
 
 __all__ = ["LoadFromDisk", "load", "mpi_enabled"]
 
