@@ -43,8 +43,8 @@ _PASSES = {
 }
 _SAVE_TIME = frozenset(("simplify",))
 _OPTIONAL = frozenset(("constant_folding", "simplify", "stabilize"))
-# What Theano's optimizers leave out, as far as it can be left out here. Those that compile fast keep
-# the rewrites that keep digits.
+# What Theano's optimizers leave out, as far as it can be left out here. Those that compile fast
+# keep the rewrites that keep digits.
 _OPTIMIZERS: dict[str | None, frozenset[str]] = {
     None: _OPTIONAL,
     "None": _OPTIONAL,

@@ -32,6 +32,7 @@ __all__ = [
     "hessian",
     "hessian_vector_product",
     "jacobian",
+    "null_type",
     "numeric_grad",
     "subgraph_grad",
     "undefined_grad",
@@ -93,6 +94,7 @@ class NullType:
 
 
 disconnected_type = DisconnectedType()
+null_type = NullType()
 
 
 def _null(op: Any, x_pos: int, x: Any, what: str, comment: str) -> _Placeholder:

@@ -57,7 +57,7 @@ _OTHERS = {
 }
 _REWRITES = "it has the rewrites of Theano's optimizer; ours are tables of the compiler"
 # Modules that are not there, and why.
-_ABSENT = {
+ABSENT = {
     "compile.profiling": "times of steps are in f.explain()",
     "gof.opt": _REWRITES,
     "gof.optdb": _REWRITES,
@@ -92,7 +92,7 @@ _ABSENT_NAMES = {
 }
 
 
-def _modules() -> dict[str, str]:
+def modules() -> dict[str, str]:
     """Theano's modules and what stands for them, parents before children."""
     same = {name: f"snug.{name}" for name in _SAME.split() if _exists(f"snug.{name}")}
     return dict(sorted({**_OTHERS, **same}.items()))
@@ -108,7 +108,7 @@ def _exists(name: str) -> bool:
 def _reason(name: str) -> str:
     """Why a module below `theano` cannot be imported."""
     inner = name.removeprefix("theano.")
-    for absent, why in _ABSENT.items():
+    for absent, why in ABSENT.items():
         if inner == absent or inner.startswith(absent + "."):
             return f"no module named {name!r}: {why}"
     if inner in _SAME.split():
@@ -129,7 +129,7 @@ class _Theano(types.ModuleType):
                 return getattr(source, name)
         if name in _ABSENT_NAMES:
             raise AttributeError(f"theano.{name} is not there in snug: {_ABSENT_NAMES[name]}")
-        if name in _ABSENT:
+        if name in ABSENT:
             raise AttributeError(_reason(f"theano.{name}"))
         near = _core.nearest(name, dir(self))
         hint = f"; did you mean {near!r}?" if near else ""
@@ -163,7 +163,7 @@ class _Finder:
         from snug._theano_config import change_flags, theano_config
 
         theano.__dict__.update(__version__=VERSION, config=theano_config, change_flags=change_flags)
-        for inner, target in _modules().items():
+        for inner, target in modules().items():
             name = f"theano.{inner}"
             module = importlib.import_module(target) if target else types.ModuleType(name)
             if not target:

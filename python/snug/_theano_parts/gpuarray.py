@@ -1,5 +1,5 @@
-"""`theano.gpuarray`, `theano.sandbox.cuda` and the modules below them: importable, and they say that
-there is no GPU."""
+"""`theano.gpuarray`, `theano.sandbox.cuda` and the modules below them: importable, and they say
+that there is no GPU."""
 
 from __future__ import annotations
 

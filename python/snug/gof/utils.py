@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import string
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from snug.gof.graph import general_toposort
 
 __all__ = [
     "MethodNotDefined",
+    "deprecated",
     "difference",
     "flatten",
     "from_return_values",
@@ -100,6 +102,25 @@ def flatten(a: Any) -> list[Any]:
 def memoize(f: Callable[..., Any]) -> Callable[..., Any]:
     """f, which is called once for each set of arguments."""
     return functools.cache(f)
+
+
+def deprecated(filename: str, msg: str = "") -> Callable[..., Any]:
+    """A decorator of functions that warn, when they are called first, that they are old."""
+
+    def decorate(f: Callable[..., Any]) -> Callable[..., Any]:
+        said: list[bool] = []
+
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not said:
+                said.append(True)
+                text = f"{filename}.{f.__name__} is deprecated. {msg}".rstrip()
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return f(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def from_return_values(values: Any) -> list[Any]:

@@ -1,5 +1,5 @@
-"""Theano's op classes and op instances of `tensor`, as one table, `_TABLE`: name, rows it stands for,
-constructor parameters, what a call builds, doc. See `snug._op_class`."""
+"""Theano's op classes and op instances of `tensor`, as one table, `_TABLE`: name, rows it stands
+for, constructor parameters, what a call builds, doc. See `snug._op_class`."""
 
 from __future__ import annotations
 

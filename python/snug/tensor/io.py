@@ -9,8 +9,8 @@ import numpy as np
 
 from snug import _core
 from snug._errors import error
-from snug.tensor._basic import constant, patternbroadcast
 from snug._op_class import OpClass
+from snug.tensor._basic import constant, patternbroadcast
 
 __all__ = ["LoadFromDisk", "load", "mpi_enabled"]
 

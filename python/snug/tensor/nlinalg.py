@@ -166,7 +166,7 @@ _TABLE: Table = {
         [],
         {},
         lambda op, x: alloc_diag(x),
-        "A matrix with this vector in its diagonal.",
+        "This vector as a diagonal.",
     ),
     "Det": (["det"], {}, lambda op, x: det(x), "The determinant."),
     "Eig": (["eig"], {}, lambda op, x: list(eig(x)), "Eigenvalues and eigenvectors."),
