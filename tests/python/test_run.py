@@ -284,6 +284,20 @@ assert "theano.tensor.nnet.nnet" in theano_modules and "theano.loops" not in the
     assert done.returncode == 0, done.stderr
 
 
+def test_a_module_runs_as_python_does(tmp_path):
+    script(
+        tmp_path,
+        "import sys, theano\nprint(__name__, theano.config.floatX, sys.argv[1:])\n",
+        "a.py",
+    )
+    done = snug("run", "-m", "a", "b", "-c", cwd=tmp_path)
+    assert (done.out, done.err) == ("__main__ float64 ['b', '-c']\n", "")
+    done = snug("run", "-m", cwd=tmp_path)
+    assert done.returncode == 2 and "snug run: which module?" in done.err
+    done = snug("run", "-m", "no_such_module", cwd=tmp_path)
+    assert done.returncode == 1 and "no_such_module" in done.err
+
+
 def test_names_of_theano_itself(tmp_path):
     text = """
 import numpy as np

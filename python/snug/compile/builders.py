@@ -52,7 +52,11 @@ class OpFromGraph:
                 TypeError,
                 f"OpFromGraph: {len(inputs)} arguments for {len(self.inputs)} inputs",
             )
-        outputs = graph.rebuild(self.outputs, list(zip(self.inputs, inputs)))
+        pairs = [
+            (old, new if isinstance(new, _core.Variable) else old.type.filter(new))
+            for old, new in zip(self.inputs, inputs)
+        ]
+        outputs = graph.rebuild(self.outputs, pairs)
         return outputs[0] if len(outputs) == 1 and not return_list else outputs
 
     def __repr__(self) -> str:
