@@ -69,27 +69,6 @@ ABSENT = {
     "tests": "the tests of Theano are about Theano",
     "typed_list": "there are no typed lists here",
 }
-# Names of `theano` itself that are not there, and why.
-_ABSENT_NAMES = {
-    **dict.fromkeys(("foldl", "foldr", "reduce", "scan", "scan_checkpoints"), "see snug.loop"),
-    **dict.fromkeys(
-        ("CLinker", "Container", "DualLinker", "Linker", "LocalLinker", "OpWiseCLinker"),
-        "there is one way to run a function here, so there are no linkers",
-    ),
-    **dict.fromkeys(("OpenMPOp", "as_op"), "ops are rows of the compiler, not Python classes"),
-    **dict.fromkeys(("Generic", "generic"), "all variables are tensors"),
-    **dict.fromkeys(("InconsistencyError", "opt", "toolbox"), _REWRITES),
-    "PerformLinker": "there is one way to run a function here, so there are no linkers",
-    "ProfileStats": "times of steps are in f.explain()",
-    "function_dump": "pickle writes functions",
-    **dict.fromkeys(
-        (
-            *("disable_log_handler", "has_handlers", "logging_default_formatter"),
-            *("logging_default_handler", "test"),
-        ),
-        "it is about Theano's own messages and tests",
-    ),
-}
 
 
 def modules() -> dict[str, str]:
@@ -107,10 +86,16 @@ def _exists(name: str) -> bool:
 
 def _reason(name: str) -> str:
     """Why a module below `theano` cannot be imported."""
+    from snug._theano_parts import absent
+
     inner = name.removeprefix("theano.")
-    for absent, why in ABSENT.items():
-        if inner == absent or inner.startswith(absent + "."):
+    for module, why in ABSENT.items():
+        if inner == module or inner.startswith(module + "."):
             return f"no module named {name!r}: {why}"
+    if inner.startswith(("gpuarray.", "sandbox.cuda.", "sandbox.gpuarray")):
+        return f"no module named {name!r}: there is no GPU here"
+    if inner in absent.reasons():
+        return f"cannot import name {inner!r} from 'theano': {absent.reasons()[inner]}"
     if inner in _SAME.split():
         return f"no module named {name!r}: snug does not have it yet"
     near = _core.nearest(name, [n for n in sys.modules if n.startswith("theano")])
@@ -122,15 +107,15 @@ class _Theano(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         import snug
-        from snug._theano_parts import top
+        from snug._theano_parts import absent, top
 
         for source in (top, snug):
             if name in source.__all__:
                 return getattr(source, name)
-        if name in _ABSENT_NAMES:
-            raise AttributeError(f"theano.{name} is not there in snug: {_ABSENT_NAMES[name]}")
         if name in ABSENT:
             raise AttributeError(_reason(f"theano.{name}"))
+        if name in absent.reasons():
+            raise absent.attribute_error("theano", name)
         near = _core.nearest(name, dir(self))
         hint = f"; did you mean {near!r}?" if near else ""
         raise AttributeError(f"module 'theano' has no attribute {name!r} in snug{hint}")
@@ -151,7 +136,14 @@ class _Finder:
         if name == "theano":
             return ModuleSpec(name, _Finder, is_package=True)
         if name.startswith("theano."):
-            raise ModuleNotFoundError(_reason(name), name=name)
+            # Without a name: `from theano import name` passes it on.
+            raise ModuleNotFoundError(_reason(name))
+        package, _, child = name.rpartition(".")
+        if package in ("snug.compile", "snug.gof"):  # `from theano.gof import name`
+            from snug._theano_parts import absent
+
+            if child in absent.reasons():
+                raise ModuleNotFoundError(str(absent.attribute_error(package, child)))
         return None
 
     @staticmethod

@@ -246,6 +246,21 @@ for name in ("scann", "sparse", "as_op"):
         getattr(theano, name)
     except AttributeError as e:
         print(e)
+for line in ("from theano.gof import local_optimizer", "from theano import scan",
+             "import theano.sandbox.cuda.var"):
+    try:
+        exec(line)
+    except ImportError as e:
+        print(e)
+
+class Twice(theano.Op):
+    def __init__(self, n):
+        self.n = n
+
+try:
+    Twice(2)
+except NotImplementedError as e:
+    print(e)
 assert "function" in dir(theano) and not hasattr(theano, "no_such_name")
 """
 
@@ -257,7 +272,11 @@ def test_modules(tmp_path):
     assert lines[3] == "no module named 'theano.tensr'; did you mean 'theano.tensor'?"
     assert lines[4].startswith("module 'theano' has no attribute 'scann' in snug")
     assert lines[5] == lines[1]
-    assert lines[6].startswith("theano.as_op is not there in snug: ops are rows of the compiler")
+    assert lines[6].endswith("'as_op': ops are rows of the compiler, not Python classes")
+    assert "'local_optimizer': a rewrite of Theano's optimizer" in lines[7]
+    assert lines[8].startswith("cannot import name 'scan' from 'theano': there is no scan")
+    assert lines[9] == "no module named 'theano.sandbox.cuda.var': there is no GPU here"
+    assert lines[10].startswith("not supported: Twice: ops are rows of the compiler")
 
 
 def test_the_alias_writes_nothing_into_the_package(tmp_path):

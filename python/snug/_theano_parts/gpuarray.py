@@ -8,6 +8,7 @@ from typing import Any
 
 from snug import _core
 
+__path__: list[str] = []
 pygpu_activated = cuda_available = cuda_enabled = False
 pygpu = None
 basic_ops = blas = dnn = type = sys.modules[__name__]

@@ -23,6 +23,7 @@ __all__ = [
     "SymbolicInput",
     "SymbolicOutput",
     "Type",
+    "_asarray",
     "dot",
     "get_scalar_constant_value",
     "np",
@@ -39,3 +40,8 @@ __all__ = [
 def sparse_grad(var):
     """var: its gradient is dense, and only the rows that it reads are written."""
     return var
+
+
+def _asarray(a, dtype, order=None):
+    """numpy.asarray."""
+    return np.asarray(a, dtype=dtype, order=order)

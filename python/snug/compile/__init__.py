@@ -55,3 +55,10 @@ __all__ = [
     "shared_constructor",
     "sharedvalue",
 ]
+
+
+def __getattr__(name: str):
+    """Says why a name of Theano's is not there."""
+    from snug._theano_parts.absent import attribute_error
+
+    raise attribute_error(__name__, name)

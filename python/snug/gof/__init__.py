@@ -29,3 +29,10 @@ __all__ = [
     "type",
     "utils",
 ]
+
+
+def __getattr__(name: str):
+    """Says why a name of Theano's is not there."""
+    from snug._theano_parts.absent import attribute_error
+
+    raise attribute_error(__name__, name)

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from snug._attach import attach
 from snug._building import get_test_value
 from snug._config import config
 from snug._core import Op
-
-PureOp = Op
+from snug._errors import error
 
 __all__ = [
     "Op",
@@ -20,6 +20,25 @@ __all__ = [
     "get_test_value",
     "missing_test_message",
 ]
+
+
+def _refused(self: Any, *args: Any, **kwargs: Any) -> None:
+    raise error(
+        NotImplementedError,
+        f"{type(self).__name__}: ops are rows of the compiler, so a Python class cannot be one",
+        "write it as a function that builds an expression",
+    )
+
+
+class _OpMethods:
+    @classmethod
+    def __init_subclass__(cls, **kwargs):
+        # The class may be there, as part of a library; making an op of it is what cannot be.
+        cls.__init__ = _refused
+
+
+attach(Op, _OpMethods)
+PureOp = Op
 
 
 def get_debug_values(*args: Any) -> Iterator[tuple[Any, ...]]:
