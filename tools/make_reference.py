@@ -18,10 +18,12 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+import theano_modules
 import theano_names
 from row_examples import DTYPES, ROWS, constants_of, example_of, takes
 
 import snug
+from snug import theano_alias
 from snug.tensor import _types
 
 TARGET = pathlib.Path(__file__).parent.parent / "docs" / "reference.md"
@@ -189,7 +191,31 @@ def names_part(found: dict[Any, Any]) -> list[str]:
     return out
 
 
-def make(found: dict[Any, Any]) -> str:
+def modules_part(found: dict[Any, Any]) -> list[str]:
+    kinds = [entry.status for entry in found.values()]
+    out = [
+        f"{kinds.count('supported')} of {len(kinds)} names of Theano's other modules are there; "
+        f"{kinds.count('later')} are to come. `import theano...` finds them in programs that run "
+        "with `snug run`.",
+        "",
+    ]
+    lines = []
+    for module in dict.fromkeys(name.module for name in found):
+        entries = {name.name: entry for name, entry in found.items() if name.module == module}
+        there = [f"`{name}`" for name, entry in entries.items() if entry.status == "supported"]
+        others: dict[str, list[str]] = {}
+        for name, entry in entries.items():
+            if entry.status != "supported":
+                why = f"later: {entry.reason}" if entry.status == "later" else entry.reason
+                others.setdefault(why, []).append(f"`{name}`")
+        missing = "; ".join(f"{', '.join(names)} ({why})" for why, names in others.items())
+        lines.append([f"`{module}`", ", ".join(there) or "-", missing or "-"])
+    out += table(["module", "names that are there", "names that are not, and why"], lines)
+    absent = [[f"`theano.{name}`", why] for name, why in theano_alias.ABSENT.items()]
+    return [*out, *table(["module that is not there", "why"], absent)]
+
+
+def make(found: dict[Any, Any], modules: dict[Any, Any]) -> str:
     """The document."""
     parts = [
         "# Reference",
@@ -200,6 +226,7 @@ def make(found: dict[Any, Any]) -> str:
         "- [Ops](#ops)",
         "- [Functions](#functions)",
         "- [Theano's names](#theanos-names)",
+        "- [Theano's modules](#theanos-modules)",
         "",
         "## Ops",
         "",
@@ -215,6 +242,9 @@ def make(found: dict[Any, Any]) -> str:
         "## Theano's names",
         "",
         *names_part(found),
+        "## Theano's modules",
+        "",
+        *modules_part(modules),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -222,9 +252,11 @@ def make(found: dict[Any, Any]) -> str:
 def main() -> int:
     with tempfile.TemporaryDirectory() as directory:
         found, problems = theano_names.statuses(pathlib.Path(directory))
+    modules, wrong = theano_modules.statuses()
+    problems += wrong
     for problem in problems:
         print(problem, file=sys.stderr)
-    text = make(found)
+    text = make(found, modules)
     if "--check" in sys.argv:
         same = TARGET.exists() and TARGET.read_text() == text
         print("up to date" if same else f"{TARGET} is stale: run tools/make_reference.py")

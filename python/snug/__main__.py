@@ -4,6 +4,7 @@ import sys
 
 _HELP = """\
 usage: python -m snug run SCRIPT [ARGUMENT...]
+       python -m snug run -m MODULE [ARGUMENT...]
        python -m snug --version | --help
 
 run   Runs a Python program that was written for Theano, as it is: `import theano` finds snug,
@@ -24,12 +25,17 @@ def main(arguments: list[str]) -> None:
     elif arguments[0] != "run":
         print(f"snug: unknown command {arguments[0]!r}\n\n{_HELP}", end="", file=sys.stderr)
         sys.exit(2)
+    elif len(arguments) > 2 and arguments[1] == "-m":
+        from snug._run import run_module
+
+        run_module(arguments[2], arguments[3:])
     elif len(arguments) == 1 or arguments[1].startswith("-"):
         given = len(arguments) > 1
         if given and arguments[1] in ("-h", "--help"):
             print(_HELP, end="")
             return
         problem = f"unknown option {arguments[1]!r}" if given else "which script?"
+        problem = "which module?" if given and arguments[1] == "-m" else problem
         print(f"snug run: {problem}\n  hint  snug run script.py [argument...]", file=sys.stderr)
         sys.exit(2)
     else:

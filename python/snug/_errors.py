@@ -42,6 +42,7 @@ def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
 _TITLES = {
     AttributeError: "value error",
     IndexError: "index error",
+    MissingInputError: "missing input",
     NotImplementedError: "not supported",
     TypeError: "type error",
     ValueError: "value error",

@@ -382,7 +382,7 @@ def function(
         made = _core.compile(entries, results, result, {**options, "ignore_unused": True})
     if implicit:
         made._implicit = [(entry.variable, entry.name, state) for entry, state in implicit]
-    if chosen is not get_mode(None):
+    if chosen != get_mode(None):
         made._mode = chosen
     if profile:
         made._profiled = True

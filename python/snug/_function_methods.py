@@ -12,6 +12,7 @@ from snug._attach import attach
 from snug._errors import error
 from snug._function import In, Out, _default_updates
 from snug._mode import Mode, get_mode
+from snug.gof.fg import FunctionGraph
 
 
 class Container:
@@ -106,36 +107,6 @@ class _Values:
         return key in self._containers
 
 
-class FunctionGraph:
-    """The graph that runs, after all rewrites, as expressions to look at: inputs are the arguments
-    and the shared variables, outputs the results and the new values of shared variables."""
-
-    def __init__(self, inputs: list[Any], outputs: list[Any], updates: list[tuple[Any, Any]]):
-        self.outputs = [*outputs, *(value for _, value in updates)]
-        self._nodes = _core.ancestors([*inputs, *self.outputs])
-        shared = [v for v in self._nodes if isinstance(v, _core.SharedVariable)]
-        shared += [v for v, _ in updates if v not in shared]
-        self.inputs = [*inputs, *shared]
-        self.update_mapping = {
-            len(outputs) + k: self.inputs.index(v) for k, (v, _) in enumerate(updates)
-        }
-
-    @property
-    def variables(self) -> set[Any]:
-        return set(self._nodes)
-
-    @property
-    def apply_nodes(self) -> set[Any]:
-        return set(self.toposort())
-
-    def toposort(self) -> list[Any]:
-        """Every application, operands first."""
-        return list(dict.fromkeys(v.owner for v in self._nodes if v.owner is not None))
-
-    def __repr__(self) -> str:
-        return f"FunctionGraph({', '.join(str(v) for v in self.outputs)})"
-
-
 class Maker:
     """What a function was made of."""
 
@@ -155,7 +126,16 @@ class Maker:
 
     @functools.cached_property
     def fgraph(self) -> FunctionGraph:
-        return FunctionGraph(*self._function._view())
+        """The graph that runs, after all rewrites: inputs are the arguments and the shared
+        variables, outputs the results and the new values of shared variables."""
+        inputs, results, updates = self._function._view()
+        outputs = [*results, *(value for _, value in updates)]
+        reached = _core.ancestors([*inputs, *outputs])
+        shared = [v for v in reached if isinstance(v, _core.SharedVariable)]
+        shared += [v for v, _ in updates if v not in shared]
+        inputs = [*inputs, *shared]
+        mapping = {len(results) + k: inputs.index(v) for k, (v, _) in enumerate(updates)}
+        return FunctionGraph(inputs, outputs, clone=False, update_mapping=mapping)
 
 
 class Profile:

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from snug import _core
 from snug._config import config
 from snug._errors import error
+
+
+class Defaults(NamedTuple):
+    """What modes are made of where a program says nothing: Theano's flags set it."""
+
+    linker: str | None = None
+    optimizer: str = "default"
+    excluding: tuple[str, ...] = ()
+    including: tuple[str, ...] = ()
+    nan_is_error: bool = True
+    inf_is_error: bool = True
+    big_is_error: bool = True
+
+
+_defaults = Defaults()
+
+
+def set_defaults(**chosen: Any) -> None:
+    """Other defaults; those that are not given stay."""
+    global _defaults
+    _defaults = _defaults._replace(**chosen)
+
 
 # What Theano calls the rewrites that one can leave out here.
 _PASSES = {
@@ -19,13 +41,25 @@ _PASSES = {
     "simplify": "simplify",
     "stabilize": "stabilize",
 }
-_OPTIMIZERS = ("default", "fast_run", "fast_compile", "None", "o1", "o2", "o3", "o4", "merge")
+_SAVE_TIME = frozenset(("simplify",))
+_OPTIONAL = frozenset(("constant_folding", "simplify", "stabilize"))
+# What Theano's optimizers leave out, as far as it can be left out here. Those that compile fast
+# keep the rewrites that keep digits.
+_OPTIMIZERS: dict[str | None, frozenset[str]] = {
+    None: _OPTIONAL,
+    "None": _OPTIONAL,
+    "merge": _OPTIONAL,
+    "fast_compile": _SAVE_TIME,
+    "o1": _SAVE_TIME,
+    **dict.fromkeys(("default", "fast_run", "o2", "o3", "o4", "unsafe"), frozenset()),
+}
 _LINKERS = ("py", "c", "c|py", "c|py_nogc", "vm", "cvm", "vm_nogc", "cvm_nogc", "default")
 
 
 class Mode:
     """Theano's Mode(linker, optimizer). There is one way to run a function here, so a linker
-    changes nothing; optimizer=None leaves out the rewrites that can be left out."""
+    changes nothing; optimizer=None leaves out the rewrites that can be left out, "fast_compile"
+    those of them that only save time."""
 
     kind = "fast"
     guarded = (False, False, False)
@@ -39,17 +73,17 @@ class Mode:
                 f"did you mean '{near}'?" if near else "linkers are " + ", ".join(_LINKERS),
             )
         if isinstance(optimizer, str) and optimizer not in _OPTIMIZERS:
-            near = _core.nearest(optimizer, list(_OPTIMIZERS))
+            known = list(predefined_optimizers)
+            near = _core.nearest(optimizer, known)
             raise error(
                 ValueError,
                 f"Mode: there is no optimizer '{optimizer}'",
-                f"did you mean '{near}'?" if near else "optimizers are " + ", ".join(_OPTIMIZERS),
+                f"did you mean '{near}'?" if near else "optimizers are " + ", ".join(known),
             )
         self.provided_linker = linker
         self.provided_optimizer = optimizer
-        self.excluded: frozenset[str] = frozenset()
-        if optimizer in (None, "None"):
-            self.excluded = frozenset(("constant_folding", "simplify", "stabilize"))
+        named = optimizer is None or isinstance(optimizer, str)
+        self.excluded: frozenset[str] = _OPTIMIZERS[optimizer] if named else frozenset()
 
     @property
     def linker(self) -> Any:
@@ -141,7 +175,10 @@ class NanGuardMode(Mode):
     ):
         super().__init__(linker, optimizer)
         given = (nan_is_error, inf_is_error, big_is_error)
-        self.guarded = tuple(True if flag is None else bool(flag) for flag in given)
+        usual = (_defaults.nan_is_error, _defaults.inf_is_error, _defaults.big_is_error)
+        self.guarded = tuple(
+            default if flag is None else bool(flag) for flag, default in zip(given, usual)
+        )
 
 
 class MonitorMode(Mode):
@@ -155,6 +192,9 @@ class MonitorMode(Mode):
         )
 
 
+# Theano's linkers and optimizers are objects behind these names; here the names are all there is.
+predefined_linkers = {name: name for name in _LINKERS}
+predefined_optimizers = {name: name for name in _OPTIMIZERS if name is not None}
 predefined_modes: dict[str, Mode] = {
     "fast": _Named("fast", "fast"),
     "check": _Named("check", "check"),
@@ -176,8 +216,13 @@ def register_mode(name: str, mode: Mode) -> None:
 
 
 def get_mode(orig_string: Any) -> Mode:
-    """The mode of a name; a Mode is its own, None is the one of config.mode."""
-    mode = config.mode if orig_string is None else orig_string
+    """The mode of a name; a Mode is its own, None is the one of config.mode with the rewrites that
+    Theano's flags add and leave out."""
+    if orig_string is None:
+        mode = get_mode(config.mode)
+        excluded = (mode.excluded - {*_defaults.including}) | {*_defaults.excluding}
+        return mode if excluded == mode.excluded else mode._like(excluded)
+    mode = orig_string
     if isinstance(mode, Mode):
         return mode
     if not isinstance(mode, str):
@@ -188,6 +233,10 @@ def get_mode(orig_string: Any) -> Mode:
         )
     if mode == "MonitorMode":
         return MonitorMode()
+    if mode == "NanGuardMode":
+        return NanGuardMode()
+    if mode == "Mode":
+        return Mode(_defaults.linker, _defaults.optimizer)
     if mode not in predefined_modes:
         near = _core.nearest(mode, list(predefined_modes))
         raise error(

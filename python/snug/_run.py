@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import runpy
 import sys
 import types
 from importlib.machinery import SourceFileLoader
@@ -81,14 +82,27 @@ def _hook_tracebacks() -> None:
     sys.excepthook = excepthook
 
 
-def run(path: str, arguments: list[str]) -> None:
-    """Runs the program as __main__ with Theano's modules and the old names in place."""
+def _prepare() -> None:
+    """Puts Theano's modules and the old names in place."""
     from snug import _old_names, theano_alias
 
-    _hook_tracebacks()
-    source = _source(path)
     theano_alias.install()
     _old_names.provide()
+
+
+def run_module(name: str, arguments: list[str]) -> None:
+    """Runs a module as `python -m name` does, for example pytest over tests written for Theano."""
+    _hook_tracebacks()
+    _prepare()
+    sys.argv = [name, *arguments]
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def run(path: str, arguments: list[str]) -> None:
+    """Runs the program as __main__ with Theano's modules and the old names in place."""
+    _hook_tracebacks()
+    source = _source(path)
+    _prepare()
     sys.argv = [path, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.realpath(path))

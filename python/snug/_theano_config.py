@@ -16,6 +16,7 @@ from snug import _core
 from snug._config import MODES, Bad, ChangedFlags
 from snug._config import config as snug_config
 from snug._errors import error
+from snug._mode import set_defaults
 from snug._settings import Entry, as_bool, entries_of_files, entries_of_flags
 
 _ON_ERROR = ("ignore", "warn", "raise", "pdb")
@@ -301,6 +302,27 @@ def _set_openmp(flags: _Flags, value: bool) -> bool:
     return value
 
 
+def _set_int_division(flags: _Flags, value: str) -> str:
+    # In Python 3 Theano's x / y of integers is a float, whatever the flag says; 'int' is of
+    # Python 2.
+    snug_config.int_division = "raise" if value == "raise" else "floatX"
+    return value
+
+
+def _tags(value: str) -> tuple[str, ...]:
+    return tuple(tag for tag in value.split(":") if tag)
+
+
+def _of_modes(field: str, convert: Callable[[Any], Any] = lambda x: x) -> Any:
+    """A flag that is a default of modes."""
+
+    def apply(flags: _Flags, value: Any) -> Any:
+        set_defaults(**{field: convert(value)})
+        return value
+
+    return apply
+
+
 def _same(name: str) -> Callable[[_Flags, Any], Any]:
     def apply(flags: _Flags, value: Any) -> Any:
         setattr(snug_config, name, value)
@@ -313,10 +335,18 @@ def _same(name: str) -> Callable[[_Flags, Any], Any]:
 _SAME = ("cast_policy", "compute_test_value", "floatX", "on_unused_input", "warn_float64")
 # What setting a flag does; it gives the value that the flag then has.
 _MEANINGS: dict[str, Callable[[_Flags, Any], Any]] = {
+    "NanGuardMode.big_is_error": _of_modes("big_is_error"),
+    "NanGuardMode.inf_is_error": _of_modes("inf_is_error"),
+    "NanGuardMode.nan_is_error": _of_modes("nan_is_error"),
     "device": _set_device,
     "force_device": lambda flags, value: value,
     "init_gpu_device": lambda flags, value: _set_device(flags, value) and "",
+    "int_division": _set_int_division,
+    "linker": _of_modes("linker"),
     "mode": _set_mode,
+    "optimizer": _of_modes("optimizer"),
+    "optimizer_excluding": _of_modes("excluding", _tags),
+    "optimizer_including": _of_modes("including", _tags),
     "openmp": _set_openmp,
     **{name: _same(name) for name in _SAME},
 }
@@ -392,8 +422,9 @@ class TheanoConfig(Section):
 
     def _start(self) -> None:
         """Reads .theanorc and THEANO_FLAGS, in which every name stands for Theano's default."""
-        if "floatX" not in snug_config._chosen:
-            snug_config.floatX = "float64"
+        for name, default in (("floatX", "float64"), ("mode", "Mode")):
+            if name not in snug_config._chosen:
+                setattr(snug_config, name, default)
         self._flags.note(name for entry in self._entries() for name in self._read(entry))
 
     def _entries(self) -> list[Entry]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from snug import _core
 from snug._errors import DisconnectedInputError, NullTypeGradError, error
+from snug._op_class import REQUIRED, Table, make_classes
 
 __all__ = [
     "DisconnectedInputError",
@@ -31,6 +32,7 @@ __all__ = [
     "hessian",
     "hessian_vector_product",
     "jacobian",
+    "null_type",
     "numeric_grad",
     "subgraph_grad",
     "undefined_grad",
@@ -92,6 +94,7 @@ class NullType:
 
 
 disconnected_type = DisconnectedType()
+null_type = NullType()
 
 
 def _null(op: Any, x_pos: int, x: Any, what: str, comment: str) -> _Placeholder:
@@ -548,3 +551,53 @@ def verify_grad(
 
 
 verify_grad.E_grad = GradientError  # type: ignore[attr-defined]
+
+
+# ---- Theano's op classes: see `snug._op_class`
+
+_TABLE: Table = {
+    "ConsiderConstant": (
+        ["stop_gradient"],
+        {},
+        lambda op, x: consider_constant(x),
+        "x as a constant of gradients.",
+    ),
+    "DisconnectedGrad": (
+        ["disconnected_grad"],
+        {},
+        lambda op, x: disconnected_grad(x),
+        "x, on which nothing depends for gradients.",
+    ),
+    "GradClip": (
+        ["grad_clip"],
+        {"clip_lower_bound": REQUIRED, "clip_upper_bound": REQUIRED},
+        lambda op, x: grad_clip(x, op.clip_lower_bound, op.clip_upper_bound),
+        "x, whose gradient is clipped.",
+    ),
+    "GradScale": (
+        ["grad_scale"],
+        {"multiplier": REQUIRED},
+        lambda op, x: grad_scale(x, op.multiplier),
+        "x, whose gradient is multiplied.",
+    ),
+    "UndefinedGrad": (
+        ["undefined_grad"],
+        {},
+        lambda op, x: undefined_grad(x),
+        "x, whose gradient is an error.",
+    ),
+    "ZeroGrad": (["stop_gradient"], {}, lambda op, x: zero_grad(x), "x, whose gradient is 0."),
+}
+_classes = make_classes(_TABLE, __name__)
+globals().update(_classes)
+consider_constant_ = _classes["ConsiderConstant"]()
+disconnected_grad_ = _classes["DisconnectedGrad"]()
+undefined_grad_ = _classes["UndefinedGrad"]()
+zero_grad_ = _classes["ZeroGrad"]()
+__all__ += [
+    *_classes,
+    "consider_constant_",
+    "disconnected_grad_",
+    "undefined_grad_",
+    "zero_grad_",
+]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 import snug.tensor as T
-from snug import _core
+from snug import _core, _op_class
 from snug._errors import error
-from snug.tensor import _helpers, _op_classes
+from snug.tensor import _helpers
 
 ScalarVariable = _core.TensorVariable
 ScalarConstant = _core.TensorConstant
@@ -233,4 +233,4 @@ def _of_op(self) -> object:
     return _by_row[self.name]
 
 
-_op_classes.add_attribute("scalar_op", _of_op, "The scalar op of an elementwise op.")
+_op_class.add_attribute("scalar_op", _of_op, "The scalar op of an elementwise op.")

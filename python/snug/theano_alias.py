@@ -7,6 +7,7 @@ are in one table; an import hook answers for `theano` and for every module below
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -16,114 +17,88 @@ from snug import _core
 
 VERSION = "1.0.5"  # of the Theano whose interface this is
 
-# Theano's modules and what stands for them; "" for one that only has modules below it.
-_MODULES = {
-    "theano.compat": "snug._theano_parts.compat",
-    "theano.compat.python2x": "snug._theano_parts.compat",
-    "theano.compile": "snug.compile",
-    "theano.compile.debugmode": "snug.compile.debugmode",
-    "theano.compile.function": "snug.compile.function",
-    "theano.compile.function_module": "snug.compile",
-    "theano.compile.io": "snug.compile.io",
-    "theano.compile.mode": "snug.compile.mode",
-    "theano.compile.monitormode": "snug.compile.monitormode",
-    "theano.compile.nanguardmode": "snug.compile.nanguardmode",
-    "theano.compile.ops": "snug.compile",
-    "theano.compile.profiling": "snug.compile",
-    "theano.compile.sharedvalue": "snug.compile.sharedvalue",
-    "theano.configparser": "snug._theano_config",
-    "theano.gof": "snug.gof",
-    "theano.gof.graph": "snug.gof.graph",
-    "theano.gof.op": "snug.gof",
-    "theano.gof.opt": "snug.gof",
-    "theano.gof.toolbox": "snug.gof",
-    "theano.gof.type": "snug.gof",
-    "theano.gof.utils": "snug.gof",
-    "theano.gpuarray": "snug._theano_parts.gpuarray",
-    "theano.gpuarray.basic_ops": "snug._theano_parts.gpuarray",
-    "theano.gpuarray.blas": "snug._theano_parts.gpuarray",
-    "theano.gpuarray.dnn": "snug._theano_parts.gpuarray",
-    "theano.gpuarray.type": "snug._theano_parts.gpuarray",
-    "theano.gradient": "snug.gradient",
-    "theano.ifelse": "snug.ifelse",
-    "theano.misc": "",
-    "theano.misc.pkl_utils": "snug._theano_parts.pkl_utils",
-    "theano.printing": "snug.printing",
-    "theano.raise_op": "snug.tensor.opt",
-    "theano.sandbox": "",
-    "theano.sandbox.linalg": "snug.tensor.nlinalg",
-    "theano.sandbox.rng_mrg": "snug._theano_parts.rng_mrg",
-    "theano.scalar": "snug.scalar",
-    "theano.scan_module": "snug.scan_module",
-    "theano.tensor": "snug.tensor",
-    "theano.tensor.basic": "snug.tensor.basic",
-    "theano.tensor.blas": "snug.tensor.blas",
-    "theano.tensor.elemwise": "snug.tensor.elemwise",
-    "theano.tensor.extra_ops": "snug.tensor.extra_ops",
-    "theano.tensor.fft": "snug.tensor.fft",
-    "theano.tensor.inplace": "snug.tensor.inplace",
-    "theano.tensor.io": "snug.tensor.io",
-    "theano.tensor.nlinalg": "snug.tensor.nlinalg",
-    "theano.tensor.nnet": "snug.tensor.nnet",
-    "theano.tensor.nnet.abstract_conv": "snug.tensor.nnet",
-    "theano.tensor.nnet.blocksparse": "snug.tensor.nnet.blocksparse",
-    "theano.tensor.nnet.bn": "snug.tensor.nnet.bn",
-    "theano.tensor.nnet.conv": "snug.tensor.nnet",
-    "theano.tensor.nnet.conv3d2d": "snug.tensor.nnet.conv3d2d",
-    "theano.tensor.nnet.ctc": "snug.tensor.nnet.ctc",
-    "theano.tensor.nnet.neighbours": "snug.tensor.nnet.neighbours",
-    "theano.tensor.nnet.nnet": "snug.tensor.nnet.nnet",
-    "theano.tensor.nnet.sigm": "snug.tensor.nnet.sigm",
-    "theano.tensor.opt": "snug.tensor.opt",
-    "theano.tensor.raw_random": "snug.tensor.shared_randomstreams",
-    "theano.tensor.shared_randomstreams": "snug.tensor.shared_randomstreams",
-    "theano.tensor.sharedvar": "snug.tensor.sharedvar",
-    "theano.tensor.signal": "snug.tensor.signal",
-    "theano.tensor.signal.conv": "snug.tensor.signal.conv",
-    "theano.tensor.signal.downsample": "snug.tensor.signal.downsample",
-    "theano.tensor.signal.pool": "snug.tensor.signal.pool",
-    "theano.tensor.slinalg": "snug.tensor.slinalg",
-    "theano.tensor.sort": "snug.tensor.sort",
-    "theano.tensor.subtensor": "snug.tensor.subtensor",
-    "theano.tensor.type": "snug.tensor.type",
-    "theano.tensor.type_other": "snug.tensor.type_other",
-    "theano.tensor.utils": "snug.tensor.utils",
-    "theano.tensor.var": "snug.tensor.var",
-    "theano.tensor.xlogx": "snug.tensor.xlogx",
-    "theano.updates": "snug.updates",
-    "theano.version": "snug._theano_parts.version",
+# Theano's modules that have the same name in snug. Those that snug has not (yet) are not there.
+_SAME = """
+    compile compile.builders compile.debugmode compile.function compile.function_module compile.io
+    compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
+    compile.sharedvalue
+    gof gof.fg gof.graph gof.op gof.type gof.utils
+    gradient ifelse printing scalar scan_module scan_module.scan scan_module.scan_utils
+    tensor tensor.basic tensor.blas tensor.elemwise tensor.extra_ops tensor.fft tensor.inplace
+    tensor.io tensor.nlinalg tensor.opt tensor.raw_random tensor.shared_randomstreams
+    tensor.sharedvar tensor.slinalg tensor.sort tensor.subtensor tensor.type tensor.type_other
+    tensor.utils tensor.var tensor.xlogx
+    tensor.nnet tensor.nnet.abstract_conv tensor.nnet.blocksparse tensor.nnet.bn tensor.nnet.conv
+    tensor.nnet.conv3d2d tensor.nnet.corr tensor.nnet.ctc tensor.nnet.neighbours tensor.nnet.nnet
+    tensor.nnet.sigm
+    tensor.signal tensor.signal.conv tensor.signal.downsample tensor.signal.pool
+    updates
+"""
+_GPU = "snug._theano_parts.gpuarray"
+# Theano's modules that something else stands for; "" for one that only has modules below it.
+_OTHERS = {
+    "compat": "snug._theano_parts.compat",
+    "compat.python2x": "snug._theano_parts.compat",
+    "configdefaults": "snug._theano_config",
+    "configparser": "snug._theano_config",
+    **{f"gpuarray{part}": _GPU for part in ("", ".basic_ops", ".blas", ".dnn", ".type")},
+    "misc": "",
+    "misc.pkl_utils": "snug._theano_parts.pkl_utils",
+    "raise_op": "snug.tensor.opt",
+    "sandbox": "",
+    **{f"sandbox.cuda{part}": _GPU for part in ("", ".basic_ops", ".blas", ".dnn", ".type")},
+    "sandbox.linalg": "snug.tensor.nlinalg",
+    "sandbox.rng_mrg": "snug._theano_parts.rng_mrg",
+    "scalar.basic": "snug.scalar",
+    "scan_module": "",
+    "scan_module.scan_utils": "snug._theano_parts.scan_utils",
+    "tensor.raw_random": "snug.tensor.shared_randomstreams",
+    "version": "snug._theano_parts.version",
 }
+_REWRITES = "it has the rewrites of Theano's optimizer; ours are tables of the compiler"
 # Modules that are not there, and why.
-_ABSENT = {
-    "theano.sandbox.cuda": "Theano's old GPU interface; there is no GPU here",
-    "theano.sandbox.gpuarray": "Theano's old GPU interface; there is no GPU here",
-    "theano.sparse": "there are no sparse tensors here",
-    "theano.typed_list": "there are no typed lists here",
+ABSENT = {
+    "compile.profiling": "times of steps are in f.explain()",
+    "gof.opt": _REWRITES,
+    "gof.optdb": _REWRITES,
+    "gof.toolbox": _REWRITES,
+    "gof.link": "there is one way to run a function here, so there are no linkers",
+    "gof.vm": "there is one way to run a function here, so there are no linkers",
+    "gof.cmodule": "functions are no C modules here",
+    "sparse": "there are no sparse tensors here",
+    "tests": "the tests of Theano are about Theano",
+    "typed_list": "there are no typed lists here",
 }
 
 
-def _found(name: str) -> types.ModuleType | None:
-    """The module of this name, or None if snug does not have it."""
-    parent, _, child = name.rpartition(".")
-    before = vars(sys.modules[parent]).get(child) if parent in sys.modules else None
+def modules() -> dict[str, str]:
+    """Theano's modules and what stands for them, parents before children."""
+    same = {name: f"snug.{name}" for name in _SAME.split() if _exists(f"snug.{name}")}
+    return dict(sorted({**_OTHERS, **same}.items()))
+
+
+def _exists(name: str) -> bool:
     try:
-        module = importlib.import_module(name)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not name.startswith(missing.name):
-            raise  # the module is there and misses another one
-        return None
-    if before is not None and not isinstance(before, types.ModuleType):
-        setattr(sys.modules[parent], child, before)  # a function of the module's name
-    return module
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # nor is its parent
+        return False
 
 
 def _reason(name: str) -> str:
     """Why a module below `theano` cannot be imported."""
-    if name in _ABSENT:
-        return f"no module named {name!r}: {_ABSENT[name]}"
-    if name in _MODULES:
-        return f"no module named {name!r}: snug does not have {_MODULES[name]!r}"
-    near = _core.nearest(name, [n for n in _MODULES if n in sys.modules])
+    from snug._theano_parts import absent
+
+    inner = name.removeprefix("theano.")
+    for module, why in ABSENT.items():
+        if inner == module or inner.startswith(module + "."):
+            return f"no module named {name!r}: {why}"
+    if inner.startswith(("gpuarray.", "sandbox.cuda.", "sandbox.gpuarray")):
+        return f"no module named {name!r}: there is no GPU here"
+    if inner in absent.reasons():
+        return f"cannot import name {inner!r} from 'theano': {absent.reasons()[inner]}"
+    if inner in _SAME.split():
+        return f"no module named {name!r}: snug does not have it yet"
+    near = _core.nearest(name, [n for n in sys.modules if n.startswith("theano")])
     return f"no module named {name!r}" + (f"; did you mean {near!r}?" if near else "")
 
 
@@ -132,20 +107,24 @@ class _Theano(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         import snug
+        from snug._theano_parts import absent, top
 
-        if not name.startswith("_") and hasattr(snug, name):
-            return getattr(snug, name)
-        module = f"{self.__name__}.{name}"
-        if module in _MODULES or module in _ABSENT:
-            raise AttributeError(_reason(module))
+        for source in (top, snug):
+            if name in source.__all__:
+                return getattr(source, name)
+        if name in ABSENT:
+            raise AttributeError(_reason(f"theano.{name}"))
+        if name in absent.reasons():
+            raise absent.attribute_error("theano", name)
         near = _core.nearest(name, dir(self))
         hint = f"; did you mean {near!r}?" if near else ""
         raise AttributeError(f"module 'theano' has no attribute {name!r} in snug{hint}")
 
     def __dir__(self) -> list[str]:
         import snug
+        from snug._theano_parts import top
 
-        return sorted({*self.__dict__, *snug.__all__})
+        return sorted({*self.__dict__, *top.__all__, *snug.__all__})
 
 
 class _Finder:
@@ -157,7 +136,14 @@ class _Finder:
         if name == "theano":
             return ModuleSpec(name, _Finder, is_package=True)
         if name.startswith("theano."):
-            raise ModuleNotFoundError(_reason(name), name=name)
+            # Without a name: `from theano import name` passes it on.
+            raise ModuleNotFoundError(_reason(name))
+        package, _, child = name.rpartition(".")
+        if package in ("snug.compile", "snug.gof"):  # `from theano.gof import name`
+            from snug._theano_parts import absent
+
+            if child in absent.reasons():
+                raise ModuleNotFoundError(str(absent.attribute_error(package, child)))
         return None
 
     @staticmethod
@@ -169,18 +155,15 @@ class _Finder:
         from snug._theano_config import change_flags, theano_config
 
         theano.__dict__.update(__version__=VERSION, config=theano_config, change_flags=change_flags)
-        for name, target in _MODULES.items():  # parents before children
-            if target:
-                module = _found(target)
-            else:
-                module = types.ModuleType(name)
+        for inner, target in modules().items():
+            name = f"theano.{inner}"
+            module = importlib.import_module(target) if target else types.ModuleType(name)
+            if not target:
                 module.__path__ = []
-            if module is None:
-                continue
             sys.modules[name] = module
             parent, _, child = name.rpartition(".")
-            # A function keeps its name: theano.tensor.var is one, and a module, too.
-            if parent in sys.modules and not hasattr(sys.modules[parent], child):
+            # Modules of snug have their own; nothing is written into them.
+            if parent == "theano" or not hasattr(sys.modules[parent], "__file__"):
                 setattr(sys.modules[parent], child, module)
         theano_config._start()
 

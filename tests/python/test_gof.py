@@ -243,3 +243,85 @@ def test_equal_computations(parts):
     assert not graph.equal_computations([v[0]], [v[1]])
     with pytest.raises(ValueError):
         graph.equal_computations([a], [])
+
+
+# ---- graphs as objects, and helpers
+
+
+def test_function_graph(parts):
+    a, b, c, e = parts
+    left, right = e.owner.inputs
+    found = gof.FunctionGraph([a, b, c], [e], clone=False)
+    assert found.inputs == [a, b, c] and found.outputs == [e] and left in found
+    assert found.toposort()[-1] is e.owner and found.apply_nodes == set(found.toposort())
+    assert set(found.clients(b)) == {(left.owner, 1), (right.owner, 0)}
+    assert found.clients(e) == [("output", 0)]
+    above = gof.FunctionGraph([left, right], [e], clone=False)
+    assert above.toposort() == [e.owner] and above.variables == {left, right, e}
+    copied = found.clone()
+    assert named(copied.inputs) == ["a", "b", "c"] and copied.inputs[0] is not a
+    assert graph.equal_computations(copied.outputs, [e], copied.inputs, [a, b, c])
+    with pytest.raises(gof.MissingInputError, match="c is needed and is no input"):
+        gof.FunctionGraph([a, b], [e])
+    with pytest.raises(NotImplementedError, match="features"):
+        gof.FunctionGraph([a, b, c], [e], features=[object()])
+
+
+def test_a_graph_as_an_op(parts):
+    a, b, c, e = parts
+    op = snug.compile.OpFromGraph([a, b, c], [e, a * 2])
+    x = T.dscalar("x")
+    first, second = op(x, x, 1.0)
+    assert first.eval({x: 2.0}) == 12 and second.eval({x: 3.0}) == 6
+    assert T.grad(first, x).eval({x: 2.0}) == 10
+    w = snug.shared(3.0)
+    assert snug.compile.OpFromGraph([a], [a * w])(T.constant(2.0, dtype="float64")).eval() == 6
+    with pytest.raises(ValueError, match="c is needed and is no input"):
+        snug.compile.OpFromGraph([a, b], [e])
+    with pytest.raises(TypeError, match="1 arguments for 3 inputs"):
+        op(x)
+    with pytest.raises(NotImplementedError, match="grad_overrides"):
+        snug.compile.OpFromGraph([a], [a * 2], grad_overrides=len)
+
+
+def test_helpers(parts, tmp_path):
+    utils = gof.utils
+    order = gof.toposort({"c": ["b"], "b": ["a"], "a": []})
+    assert order == ["a", "b", "c"]
+    assert utils.uniq([2, 1, 2]) == [2, 1] and not utils.unique([1, 1]) and utils.unique([1, 2])
+    assert utils.flatten([1, (2, [3]), 4]) == [1, 2, 3, 4]
+    assert utils.difference([1, 2, 3], [2]) == utils.remove(lambda x: x == 2, [1, 2, 3]) == [1, 3]
+    assert utils.hist("aab") == {"a": 2, "b": 1}
+    assert utils.from_return_values(1) == [1] and utils.to_return_values([1]) == 1
+    nameless = [T.scalar(), T.scalar("x"), T.scalar()]
+    assert utils.give_variables_names(nameless) == ["A", "x", "C"]
+    (tmp_path / "a").write_bytes(b"text")
+    assert utils.hash_from_file(str(tmp_path / "a")) == utils.hash_from_code("text")
+    calls = []
+    once = utils.memoize(lambda x: calls.append(x))
+    assert once(1) is once(1) is None and calls == [1]
+    with pytest.warns(DeprecationWarning, match="m.f is deprecated. Use g"):
+
+        @utils.deprecated("m", "Use g")
+        def f():
+            return 1
+
+        assert f() == 1
+
+
+def test_test_values(parts):
+    a, b, *_ = parts
+    a.tag.test_value = np.float64(2.0)
+    op = gof.op
+    assert list(op.get_debug_values(a)) == []
+    with snug.config.change_flags(compute_test_value="raise"):
+        assert list(op.get_debug_values(a)) == [(2.0,)]
+        with pytest.raises(AttributeError):
+            list(op.get_debug_values(a, b))
+        with pytest.raises(AssertionError, match="why"):
+            op.debug_assert(False, "why")
+        with pytest.raises(AttributeError, match="none"):
+            op.missing_test_message("none")
+    with snug.config.change_flags(compute_test_value="ignore"):
+        assert list(op.get_debug_values(a, b)) == []
+        op.debug_assert(False)

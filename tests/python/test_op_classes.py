@@ -2,12 +2,15 @@
 build. The names that have a probe are in test_reference.py, too; here is what a sample call does
 not show."""
 
+import importlib
+
 import numpy as np
 import pytest
 
 import snug
 import snug.tensor as T
 from snug import scalar
+from snug.gof.graph import inputs
 
 
 def value(expression, given=None):
@@ -250,3 +253,62 @@ def test_block_products():
             for i in range(2):
                 want += h[k, i] @ w[rows[k, i], columns[k, o]]
             np.testing.assert_allclose(got[k, o], want)
+
+
+# ---- classes of the other modules
+
+
+def test_classes_of_other_modules():
+    x, k = T.dmatrix("x"), T.lscalar("k")
+    extra, nlinalg, slinalg = T.extra_ops, T.nlinalg, T.slinalg
+    sorting = importlib.import_module("snug.tensor.sort")
+    gradient, ops = snug.gradient, snug.compile.ops
+    values = np.array([[4.0, 1.0], [1.0, 3.0]])
+    factor = np.linalg.cholesky(values)
+    for expression, kind, wanted in [
+        (extra.CumOp(0, "mul")(x), extra.CumOp, values.cumprod(0)),
+        (extra.CumsumOp(1)(x), extra.CumsumOp, values.cumsum(1)),
+        (extra.SearchsortedOp("right")([0.0, 2.0], x[0]), extra.SearchsortedOp, [2, 1]),
+        (nlinalg.MatrixInverse()(x), nlinalg.MatrixInverse, np.linalg.inv(values)),
+        (nlinalg.Det()(x), nlinalg.Det, np.linalg.det(values)),
+        (nlinalg.Eigh()(x)[0], nlinalg.Eigh, np.linalg.eigvalsh(values)),
+        (nlinalg.SVD(compute_uv=False)(x), nlinalg.SVD, np.linalg.svd(values)[1]),
+        (nlinalg.QRIncomplete("r")(x), nlinalg.QRIncomplete, np.linalg.qr(values)[1]),
+        (slinalg.Cholesky()(x), slinalg.Cholesky, factor),
+        (slinalg.Cholesky(lower=False)(x), slinalg.Cholesky, factor.T),
+        (slinalg.Solve()(x, x), slinalg.Solve, np.eye(2)),
+        (slinalg.Eigvalsh()(x), slinalg.Eigvalsh, np.linalg.eigvalsh(values)),
+        (sorting.SortOp("quicksort", None)(x, 0), sorting.SortOp, np.sort(values, 0)),
+        (sorting.ArgSortOp("stable")(x), sorting.ArgSortOp, np.argsort(values)),
+        (gradient.GradClip(-1, 1)(x), gradient.GradClip, values),
+        (gradient.zero_grad_(x), gradient.ZeroGrad, values),
+        (gradient.disconnected_grad_(x), gradient.DisconnectedGrad, values),
+    ]:
+        assert isinstance(expression.owner.op, kind), kind
+        assert not isinstance(T.dot(x, x).owner.op, kind), kind
+        np.testing.assert_allclose(value(expression, {x: values}), wanted, atol=1e-12)
+    for expression, wanted in [
+        (extra.RepeatOp(0)(x, 2), values.repeat(2, 0)),
+        (extra.DiffOp(1, 0)(x), np.diff(values, 1, 0)),
+        (extra.fill_diagonal_(x, 7.0), [[7, 1], [1, 7]]),
+        (extra.RavelMultiIndex()([1, 0], [1, 1], (2, 3)), [4, 1]),
+        (extra.UnravelIndex(ndim=2)(4, (2, 3))[1], 1),
+        (extra.Unique(return_counts=True)(x)[1], [2, 1, 1]),
+        (extra.Bartlett()(3), [0, 1, 0]),
+        (nlinalg.MatrixPinv()(x), np.linalg.pinv(values)),
+        (sorting.TopKOp()(x, 1)[0], [[4], [3]]),
+        (sorting.TopKOp(return_values=False)(x, 1), [[0], [1]]),
+        (slinalg.cho_solve((factor, True), [1.0, 2.0]), np.linalg.solve(values, [1.0, 2.0])),
+        (slinalg.cho_solve((factor.T, False), [1.0, 2.0]), np.linalg.solve(values, [1.0, 2.0])),
+        (ops.ViewOp()(x), values),
+        (ops.deep_copy_op(x), values),
+        (ops.Shape_i(1)(x), 2),
+        (snug.ifelse.IfElse(1)(k, x, x + 1), values + 1),
+        (snug.ifelse.IfElse(2)(k, x, x, x, x + 1)[1], values + 1),
+    ]:
+        given = {a: b for a, b in ((x, values), (k, 0)) if a in inputs([expression])}
+        np.testing.assert_allclose(value(expression, given), wanted)
+    with pytest.raises(ValueError, match="3 expressions for twice 2"):
+        snug.ifelse.IfElse(2)(k, x, x, x)
+    with pytest.raises(ValueError, match="choose 'add' or 'mul'"):
+        extra.CumOp(0, "sub")(x)

@@ -231,31 +231,119 @@ assert theano.__version__ == theano.version.version == "1.0.5"
 assert theano.OrderedUpdates is theano.updates.OrderedUpdates
 assert gpuarray.pygpu_activated is False and not gpuarray.dnn.dnn_present()
 assert "no GPU" in gpuarray.dnn.dnn_present.msg
-for name in ("theano.sandbox.cuda", "theano.sparse", "theano.sandbox.cuda.dnn", "theano.tensr"):
+import theano.sandbox.cuda.dnn
+from theano.sandbox.cuda.basic_ops import gpu_contiguous
+assert not theano.sandbox.cuda.cuda_available and not theano.sandbox.cuda.dnn.dnn_available()
+for name in ("theano.gof.opt", "theano.sparse", "theano.sparse.basic", "theano.tensr"):
     try:
         __import__(name)
     except ImportError as e:
         print(e)
     else:
         raise AssertionError(name)
-for name in ("scann", "sparse"):
+for name in ("scann", "sparse", "as_op"):
     try:
         getattr(theano, name)
     except AttributeError as e:
         print(e)
+for line in ("from theano.gof import local_optimizer", "from theano import scan",
+             "import theano.sandbox.cuda.var"):
+    try:
+        exec(line)
+    except ImportError as e:
+        print(e)
+
+class Twice(theano.Op):
+    def __init__(self, n):
+        self.n = n
+
+try:
+    Twice(2)
+except NotImplementedError as e:
+    print(e)
 assert "function" in dir(theano) and not hasattr(theano, "no_such_name")
 """
 
 
 def test_modules(tmp_path):
     lines = run(tmp_path, MODULES).out.splitlines()
-    assert lines[0] == (
-        "no module named 'theano.sandbox.cuda': Theano's old GPU interface; there is no GPU here"
-    )
+    assert lines[0].startswith("no module named 'theano.gof.opt': it has the rewrites of Theano's")
     assert lines[1] == "no module named 'theano.sparse': there are no sparse tensors here"
     assert lines[3] == "no module named 'theano.tensr'; did you mean 'theano.tensor'?"
     assert lines[4].startswith("module 'theano' has no attribute 'scann' in snug")
     assert lines[5] == lines[1]
+    assert lines[6].endswith("'as_op': ops are rows of the compiler, not Python classes")
+    assert "'local_optimizer': a rewrite of Theano's optimizer" in lines[7]
+    assert lines[8].startswith("cannot import name 'scan' from 'theano': there is no scan")
+    assert lines[9] == "no module named 'theano.sandbox.cuda.var': there is no GPU here"
+    assert lines[10].startswith("not supported: Twice: ops are rows of the compiler")
+
+
+def test_the_alias_writes_nothing_into_the_package(tmp_path):
+    text = """
+import importlib, pkgutil, sys, snug
+for module in pkgutil.walk_packages(snug.__path__, "snug."):
+    if module.name != "snug.__main__":
+        importlib.import_module(module.name)
+modules = {name: m for name, m in sys.modules.items() if name.split(".")[0] == "snug"}
+before = {name: dict(vars(m)) for name, m in modules.items()}
+snug.install_as_theano()
+import theano
+from theano.tensor import sort, var
+import theano.tensor.sort, theano.gof.op, theano.compile.ops
+assert theano.gof.op is snug.gof.op and callable(theano.tensor.sort) and callable(T := var)
+for name, m in modules.items():
+    changed = {k for k, v in vars(m).items() if before[name].get(k) is not v}
+    assert changed <= {"_defaults"}, (name, changed)
+theano_modules = [name for name in sys.modules if name.startswith("theano.")]
+assert "theano.tensor.nnet.nnet" in theano_modules and "theano.loops" not in theano_modules
+"""
+    # In Python itself: `snug run` has the alias in place before a program begins.
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_runs_as_python_does(tmp_path):
+    script(
+        tmp_path,
+        "import sys, theano\nprint(__name__, theano.config.floatX, sys.argv[1:])\n",
+        "a.py",
+    )
+    done = snug("run", "-m", "a", "b", "-c", cwd=tmp_path)
+    assert (done.out, done.err) == ("__main__ float64 ['b', '-c']\n", "")
+    done = snug("run", "-m", cwd=tmp_path)
+    assert done.returncode == 2 and "snug run: which module?" in done.err
+    done = snug("run", "-m", "no_such_module", cwd=tmp_path)
+    assert done.returncode == 1 and "no_such_module" in done.err
+
+
+def test_names_of_theano_itself(tmp_path):
+    text = """
+import numpy as np
+import theano, theano.tensor as T
+from theano.gof import FunctionGraph, Apply, Op, Variable, Constant
+from theano.gof.op import get_test_value
+from theano.gof.graph import io_toposort, inputs
+from theano.compile import FAST_RUN, FAST_COMPILE, ViewOp, DeepCopyOp, SharedVariable
+from theano.compile.builders import OpFromGraph
+from theano.scan_module.scan_utils import equal_computations
+from theano.tensor.nlinalg import MatrixInverse
+from theano.tensor.slinalg import Cholesky, cho_solve
+x, y = T.matrices("xy")
+z = theano.dot(x, y) * theano.shared(2.0, "w")
+assert isinstance(x, theano.Variable) and isinstance(z.owner, theano.Apply)
+assert theano.predefined_modes["FAST_RUN"] is FAST_RUN and theano.pprint(x) == theano.pp(x)
+assert isinstance(x.type, theano.Type) and isinstance(T.constant(1.0), theano.Constant)
+graph = FunctionGraph([x, y], [z])
+assert [str(v) for v in graph.inputs] == ["x", "y", "w"] and graph.inputs[0] is not x
+assert [type(n) for n in graph.toposort()] == [theano.Apply] * len(graph.apply_nodes)
+assert graph.clients(graph.inputs[0])[0][0] in graph.toposort()
+assert isinstance(T.nlinalg.matrix_inverse(x).owner.op, MatrixInverse)
+double = OpFromGraph([x], [x * 2])
+f = theano.function([x, y], double(y) + x, mode=FAST_COMPILE)
+assert np.all(f(np.ones((2, 2)), np.ones((2, 2))) == 3)
+"""
+    run(tmp_path, text)
 
 
 def test_pkl_utils(tmp_path):
@@ -370,6 +458,49 @@ c.openmp = False
 assert snug.config.threads == 1
 assert "floatX (" in str(c) and "Value:  float64" in str(c) and "gpuarray" in dir(c)
 """
+
+
+MODES = """
+import numpy as np
+import theano, theano.tensor as T
+from theano.compile.nanguardmode import NanGuardMode
+c = theano.config
+x = T.vector("x")
+assert NanGuardMode().guarded == (True, True, True)
+with c.change_flags({"NanGuardMode.inf_is_error": False, "NanGuardMode.big_is_error": False}):
+    assert NanGuardMode().guarded == (True, False, False)
+    assert NanGuardMode(big_is_error=True).guarded == (True, False, True)
+    f = theano.function([x], T.log(x), mode="NanGuardMode")
+    assert f([0.0])[0] == -np.inf
+assert NanGuardMode().guarded == (True, True, True)
+default = theano.compile.get_default_mode
+assert default().disabled_passes == []
+with c.change_flags(optimizer="None"):
+    assert default().disabled_passes == ["fold_constants", "simplify", "stabilize"]
+    assert np.isinf(theano.function([x], T.log(T.exp(x)))([1000.0])[0])
+with c.change_flags(optimizer="fast_compile", linker="py"):
+    assert default().disabled_passes == ["simplify"] and default().linker == "py"
+with c.change_flags(optimizer_excluding="stabilize:inplace"):
+    assert default().disabled_passes == ["stabilize"]
+    with c.change_flags(optimizer="merge", optimizer_including="specialize:simplify"):
+        assert default().disabled_passes == ["fold_constants", "stabilize"]
+assert default().disabled_passes == []
+i = T.ivector("i")
+assert (i / i).dtype == "float64"
+with c.change_flags(int_division="raise"):
+    try:
+        i / i
+    except TypeError as e:
+        assert "int_division" in str(e)
+    else:
+        raise AssertionError
+assert c.int_division == "int" and (i / i).dtype == "float64"
+"""
+
+
+def test_flags_of_modes(tmp_path):
+    done = run(tmp_path, MODES)
+    assert done.err == ""
 
 
 def test_theano_config(tmp_path):

@@ -3,6 +3,7 @@
 from snug._errors import InternalError
 from snug._mode import DebugMode
 
-DebugModeError = InternalError
+# One error for all that it finds.
+BadOptimization = DebugModeError = InternalError
 
-__all__ = ["DebugMode", "DebugModeError"]
+__all__ = ["BadOptimization", "DebugMode", "DebugModeError"]

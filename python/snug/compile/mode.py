@@ -4,7 +4,9 @@ from snug._mode import (
     Mode,
     get_default_mode,
     get_mode,
+    predefined_linkers,
     predefined_modes,
+    predefined_optimizers,
     register_mode,
 )
 
@@ -17,6 +19,8 @@ __all__ = [
     "Mode",
     "get_default_mode",
     "get_mode",
+    "predefined_linkers",
     "predefined_modes",
+    "predefined_optimizers",
     "register_mode",
 ]

@@ -51,6 +51,7 @@ from snug.tensor._op_classes import *
 from snug.tensor._special import *
 from snug.tensor._types import *
 from snug.tensor.extra_ops import (
+    DiffOp,
     bartlett,
     bincount,
     cumprod,

@@ -482,6 +482,8 @@ def inc_subtensor(
 def tensordot(a: Any, b: Any, axes: Any = 2) -> _core.Variable:
     """The product summed over pairs of axes: a number of them, or two lists."""
     a, b = _core.as_tensor(a, "tensordot"), _core.as_tensor(b, "tensordot")
+    if isinstance(axes, np.ndarray):
+        axes = axes.tolist()
     if isinstance(axes, int):
         return _core.tensordot(a, b, range(a.ndim - axes, a.ndim), range(axes))
     if not isinstance(axes, (list, tuple)) or len(axes) != 2:

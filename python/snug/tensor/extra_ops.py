@@ -8,6 +8,7 @@ from snug import _core
 from snug._config import config
 from snug._core import compress, cumprod, cumsum, searchsorted, squeeze
 from snug._errors import error
+from snug._op_class import OpClass, Table, make_classes
 
 __all__ = [
     "Unique",
@@ -85,8 +86,10 @@ def unique(
     return [values, *chosen] if chosen else values
 
 
-class Unique:
+class Unique(OpClass):
     """`Unique(...)(x)` is `unique(x, ...)`."""
+
+    __props__ = ("return_index", "return_inverse", "return_counts", "axis")
 
     def __init__(
         self,
@@ -106,7 +109,7 @@ class Unique:
         self.return_counts = return_counts
         self.axis = axis
 
-    def __call__(self, x: Any) -> Any:
+    def build(self, x: Any) -> Any:
         return unique(x, self.return_index, self.return_inverse, self.return_counts)
 
 
@@ -135,3 +138,69 @@ def ravel_multi_index(
 def cpu_contiguous(x: Any) -> _core.Variable:
     """x: where values lie in memory is the compiler's affair."""
     return _core.identity(x)
+
+
+# ---- Theano's op classes: see `snug._op_class`
+
+
+def _cumulated(op: Any, x: Any) -> Any:
+    if op.mode not in ("add", "mul"):
+        raise error(ValueError, f"CumOp: mode is {op.mode!r}", "choose 'add' or 'mul'")
+    return cumsum(x, op.axis) if op.mode == "add" else cumprod(x, op.axis)
+
+
+_TABLE: Table = {
+    "Bartlett": ([], {}, lambda op, M: bartlett(M), "A triangular window."),
+    "CpuContiguous": ([], {}, lambda op, x: cpu_contiguous(x), "x."),
+    "CumOp": (
+        ["cumprod", "cumsum"],
+        {"axis": None, "mode": "add"},
+        _cumulated,
+        "Running sums or products.",
+    ),
+    "CumprodOp": (["cumprod"], {"axis": None}, lambda op, x: cumprod(x, op.axis), "Products."),
+    "CumsumOp": (["cumsum"], {"axis": None}, lambda op, x: cumsum(x, op.axis), "Sums."),
+    "DiffOp": (
+        [],
+        {"n": 1, "axis": -1},
+        lambda op, x: diff(x, op.n, op.axis),
+        "Differences of neighbours.",
+    ),
+    "FillDiagonal": ([], {}, lambda op, a, val: fill_diagonal(a, val), "A number on the diagonal."),
+    "FillDiagonalOffset": (
+        [],
+        {},
+        lambda op, a, val, offset: fill_diagonal_offset(a, val, offset),
+        "A number on a diagonal.",
+    ),
+    "RavelMultiIndex": (
+        [],
+        {"mode": "raise", "order": "C"},
+        lambda op, *parts: ravel_multi_index(parts[:-1], parts[-1], op.mode, op.order),
+        "The numbers of the elements at an index; the last input is the shape.",
+    ),
+    "RepeatOp": (
+        [],
+        {"axis": None},
+        lambda op, x, repeats: repeat(x, repeats, op.axis),
+        "Each element several times.",
+    ),
+    "SearchsortedOp": (
+        ["searchsorted"],
+        {"side": "left"},
+        lambda op, x, v, sorter=None: searchsorted(x, v, op.side, sorter),
+        "Places in a sorted vector.",
+    ),
+    "UnravelIndex": (
+        [],
+        {"order": "C", "ndim": None},
+        lambda op, indices, dims: list(unravel_index(indices, dims, op.order, op.ndim)),
+        "The index on each axis of the elements with these numbers.",
+    ),
+}
+_classes = make_classes(_TABLE, __name__)
+globals().update(_classes)
+bartlett_ = _classes["Bartlett"]()
+fill_diagonal_ = _classes["FillDiagonal"]()
+fill_diagonal_offset_ = _classes["FillDiagonalOffset"]()
+__all__ += [*_classes, "bartlett_", "fill_diagonal_", "fill_diagonal_offset_"]

@@ -9,8 +9,8 @@ import numpy as np
 
 from snug import _core
 from snug._errors import error
+from snug._op_class import OpClass
 from snug.tensor._basic import constant, patternbroadcast
-from snug.tensor._op_classes import OpClass
 
 __all__ = ["LoadFromDisk", "load", "mpi_enabled"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug._op_class import REQUIRED, Table, make_classes
 
 __all__ = [
     "alloc_diag",
@@ -156,3 +157,60 @@ def alloc_diag(x: Any) -> _core.Variable:
 def diag(x: Any) -> _core.Variable:
     """The diagonal of a matrix, or a matrix with this vector in its diagonal."""
     return _core.diag(x, 0)
+
+
+# ---- Theano's op classes: see `snug._op_class`
+
+_TABLE: Table = {
+    "AllocDiag": (
+        [],
+        {},
+        lambda op, x: alloc_diag(x),
+        "This vector as a diagonal.",
+    ),
+    "Det": (["det"], {}, lambda op, x: det(x), "The determinant."),
+    "Eig": (["eig"], {}, lambda op, x: list(eig(x)), "Eigenvalues and eigenvectors."),
+    "Eigh": (
+        ["eigh"],
+        {"UPLO": "L"},
+        lambda op, x: list(eigh(x, op.UPLO)),
+        "Eigenvalues and eigenvectors of a symmetric matrix.",
+    ),
+    "ExtractDiag": (
+        [],
+        {"view": False},
+        lambda op, x: extract_diag(x),
+        "The diagonal of a matrix.",
+    ),
+    "MatrixInverse": (["inverse"], {}, lambda op, x: matrix_inverse(x), "The inverse."),
+    "MatrixPinv": (
+        [],
+        {"rcond": 1e-15},
+        lambda op, x: pinv(x, op.rcond),
+        "The Moore-Penrose inverse.",
+    ),
+    "QRFull": (["qr"], {"mode": REQUIRED}, lambda op, x: list(qr(x, op.mode)), "q and r."),
+    "QRIncomplete": (["qr_r"], {"mode": REQUIRED}, lambda op, x: qr(x, op.mode), "r alone."),
+    "SVD": (
+        ["svd", "svdvals"],
+        {"full_matrices": True, "compute_uv": True},
+        lambda op, x: _listed(svd(x, op.full_matrices, op.compute_uv)),
+        "Singular vectors and values, or the values alone.",
+    ),
+    "TensorInv": ([], {"ind": 2}, lambda op, a: tensorinv(a, op.ind), "The inverse of a map."),
+    "TensorSolve": (
+        [],
+        {"axes": None},
+        lambda op, a, b: tensorsolve(a, b, op.axes),
+        "The x with tensordot(a, x, x.ndim) = b.",
+    ),
+}
+
+
+def _listed(found: Any) -> Any:
+    return found if isinstance(found, _core.Variable) else list(found)
+
+
+_classes = make_classes(_TABLE, __name__)
+globals().update(_classes)
+__all__ += [*_classes]

@@ -2,7 +2,9 @@
 
 from snug._core import SharedVariable, TensorSharedVariable
 
-__all__ = ["SharedVariable", "TensorSharedVariable", "tensor_constructor"]
+ScalarSharedVariable = TensorSharedVariable  # a scalar is a 0-d tensor
+
+__all__ = ["ScalarSharedVariable", "SharedVariable", "TensorSharedVariable", "tensor_constructor"]
 
 
 def tensor_constructor(value, name=None, strict=False, allow_downcast=None, **kwargs):

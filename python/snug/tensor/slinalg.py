@@ -6,9 +6,11 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug._op_class import OpClass, Table, make_classes
 
 __all__ = [
     "Solve",
+    "cho_solve",
     "cholesky",
     "eigvalsh",
     "expm",
@@ -58,6 +60,13 @@ def solve(a: Any, b: Any, assume_a: str = "gen", trans: bool = False) -> _core.V
     return _core.solve(a, b, kinds[assume_a], trans)
 
 
+def cho_solve(c_and_lower: Any, b: Any, check_finite: bool = True) -> _core.Variable:
+    """The x with dot(a, x) = b, of the Cholesky factor of a and whether it is the lower one."""
+    factor, lower = c_and_lower
+    kind = "lower" if lower else "upper"
+    return _core.solve(factor, _core.solve(factor, b, kind, not lower), kind, bool(lower))
+
+
 def solve_triangular(a: Any, b: Any, trans: bool = False, lower: bool = False) -> _core.Variable:
     """The x with dot(a, x) = b (trans: dot(a.T, x) = b) for a triangular a."""
     return _core.solve(a, b, "lower" if lower else "upper", bool(trans))
@@ -79,9 +88,12 @@ def solve_symmetric(a: Any, b: Any) -> _core.Variable:
     return _core.solve(a, b, "general", False)
 
 
-class Solve:
+class Solve(OpClass):
     """`Solve(A_structure, lower)(a, b)`: Theano's form of `solve`. Only triangular structures make
     a difference; overwriting is decided by the memory plan."""
+
+    rows = frozenset(["solve"])
+    __props__ = ("A_structure", "lower", "overwrite_A", "overwrite_b")
 
     def __init__(
         self,
@@ -101,10 +113,7 @@ class Solve:
         self.overwrite_A = overwrite_A
         self.overwrite_b = overwrite_b
 
-    def __repr__(self) -> str:
-        return f"Solve({self.A_structure!r}, lower={self.lower})"
-
-    def __call__(self, A: Any, b: Any) -> _core.Variable:
+    def build(self, A: Any, b: Any) -> _core.Variable:
         kinds = {"lower_triangular": "lower", "upper_triangular": "upper"}
         return _core.solve(A, b, kinds.get(self.A_structure, "general"), False)
 
@@ -125,3 +134,25 @@ def kron(a: Any, b: Any) -> _core.Variable:
 def expm(A: Any) -> _core.Variable:
     """The matrix exponential of a square matrix."""
     return _core.expm(A)
+
+
+# ---- Theano's op classes: see `snug._op_class`
+
+_TABLE: Table = {
+    "Cholesky": (
+        ["cholesky"],
+        {"lower": True, "destructive": False, "on_error": "raise"},
+        lambda op, x: cholesky(x, op.lower),
+        "The Cholesky factor.",
+    ),
+    "Eigvalsh": (
+        ["eigvalsh"],
+        {"lower": True},
+        lambda op, a, b=None: eigvalsh(a, b, op.lower),
+        "The eigenvalues of a symmetric matrix, or of a pair.",
+    ),
+    "Expm": (["expm"], {}, lambda op, A: expm(A), "The matrix exponential."),
+}
+_classes = make_classes(_TABLE, __name__)
+globals().update(_classes)
+__all__ += [*_classes]

@@ -7,6 +7,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug._op_class import REQUIRED, Table, make_classes
 
 __all__ = ["argsort", "argtopk", "sort", "topk", "topk_and_argtopk"]
 
@@ -59,3 +60,50 @@ def topk_and_argtopk(
     """topk and argtopk."""
     values, places = _core.topk_and_argtopk(x, kth, axis)
     return values, _core.cast(places, idx_dtype)
+
+
+# ---- Theano's op classes: see `snug._op_class`
+
+
+def _largest(op: Any, x: Any, kth: Any) -> Any:
+    if op.return_values and op.return_indices:
+        return list(topk_and_argtopk(x, kth, op.axis, op.sorted, op.idx_dtype))
+    if op.return_values:
+        return topk(x, kth, op.axis, op.sorted)
+    return argtopk(x, kth, op.axis, op.sorted, op.idx_dtype)
+
+
+def _axis(axis: Any) -> Any:
+    return axis if axis is None or isinstance(axis, int) else int(_core.as_tensor(axis).data)
+
+
+_KIND = {"kind": REQUIRED, "order": None}
+_TABLE: Table = {
+    "ArgSortOp": (
+        ["argsort"],
+        _KIND,
+        lambda op, x, axis=-1: argsort(x, _axis(axis), op.kind, op.order),
+        "The places that sort the elements along an axis.",
+    ),
+    "SortOp": (
+        ["sort"],
+        _KIND,
+        lambda op, x, axis=-1: sort(x, _axis(axis), op.kind, op.order),
+        "The elements along an axis in ascending order.",
+    ),
+    "TopKOp": (
+        ["argtopk"],
+        {
+            "axis": -1,
+            "sorted": True,
+            "idx_dtype": "int64",
+            "return_values": True,
+            "return_indices": True,
+        },
+        _largest,
+        "The largest elements along an axis, their places, or both.",
+    ),
+}
+_classes = make_classes(_TABLE, __name__)
+globals().update(_classes)
+__all__ += [*_classes]

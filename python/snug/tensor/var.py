@@ -11,7 +11,13 @@ import numpy as np
 
 from snug._core import TensorConstant, TensorVariable
 
-__all__ = ["AsTensorError", "TensorConstant", "TensorConstantSignature", "TensorVariable"]
+__all__ = [
+    "AsTensorError",
+    "TensorConstant",
+    "TensorConstantSignature",
+    "TensorVariable",
+    "equal_slices",
+]
 
 
 class AsTensorError(TypeError):
@@ -34,3 +40,8 @@ class TensorConstantSignature(tuple):
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+def equal_slices(s1: slice, s2: slice) -> bool:
+    """Whether two slices are the same."""
+    return (s1.start, s1.stop, s1.step) == (s2.start, s2.stop, s2.step)

@@ -1,11 +1,11 @@
-"""Theano's op classes of networks, as those of snug.tensor._op_classes."""
+"""Theano's op classes of networks, see `snug._op_class`."""
 
 from __future__ import annotations
 
 import snug.tensor as T
 from snug import scalar
 from snug._core import sigmoid as sigmoid_inplace
-from snug.tensor._op_classes import REQUIRED, Table, make_classes
+from snug._op_class import REQUIRED, Table, make_classes
 
 _TABLE: Table = {
     "CrossentropyCategorical1Hot": (
@@ -68,4 +68,4 @@ scalar_sigmoid = scalar.sigmoid
 
 
 __all__ = [*_TABLE, "scalar_sigmoid", "sigmoid_inplace"]
-globals().update(make_classes(_TABLE, {}, __name__))
+globals().update(make_classes(_TABLE, __name__))

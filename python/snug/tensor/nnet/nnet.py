@@ -186,3 +186,13 @@ def prepend_0_to_each_row(mat: Any) -> _core.Variable:
 def prepend_1_to_each_row(mat: Any) -> _core.Variable:
     """The matrix with a column of ones in front."""
     return prepend_scalar_to_each_row(1, mat)
+
+
+def __getattr__(name: str) -> Any:
+    """The op classes, which need this module."""
+    from snug.tensor.nnet import _confusion, _op_classes
+
+    for module in (_op_classes, _confusion):
+        if name in vars(module) and not name.startswith("_"):
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
