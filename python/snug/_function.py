@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from snug import _core
 from snug._config import config
-from snug._errors import UnusedInputError, error
+from snug._errors import UnusedInputError, error, warn
 from snug._mode import Mode, get_mode
 from snug._options import compile_options
 
@@ -229,6 +228,8 @@ def _input(entry: In, allow_downcast: bool | None) -> dict[str, Any]:
         "value": entry.value,
         "strict": entry.strict,
         "allow_downcast": allow_downcast if entry.allow_downcast is None else entry.allow_downcast,
+        "mutable": entry.mutable,
+        "borrow": entry.borrow,
     }
 
 
@@ -378,7 +379,7 @@ def function(
     except UnusedInputError as unused_input:
         if unused != "warn":
             raise
-        warnings.warn(str(unused_input), stacklevel=2)
+        warn(str(unused_input))
         made = _core.compile(entries, results, result, {**options, "ignore_unused": True})
     if implicit:
         made._implicit = [(entry.variable, entry.name, state) for entry, state in implicit]

@@ -18,7 +18,7 @@ from typing import Any
 import snug.tensor as T
 from snug import _core
 from snug._errors import error
-from snug.tensor import _helpers
+from snug.tensor import _helpers, _indices
 
 REQUIRED = inspect.Parameter.empty
 # name: (rows, constructor parameters with their defaults, what a call builds, doc)
@@ -34,7 +34,10 @@ class _ByRow(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if isinstance(instance, _core.Op):
-            return instance.name in cls.rows
+            row = instance.name
+            if row == "broadcast_to" and instance.attrs.get("for") == "specify_shape":
+                row = "specify_shape"  # one row serves both, and says which
+            return row in cls.rows
         return type.__instancecheck__(cls, instance)
 
 
@@ -82,6 +85,21 @@ class OpClass(metaclass=_ByRow):
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__props__)
         return f"{type(self).__name__}{{{values}}}" if values else type(self).__name__
+
+
+def _checked(name: str, build: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of a class that builds, with an error of ours for inputs that are too many or too
+    few."""
+    signature = inspect.Signature(list(inspect.signature(build).parameters.values())[1:])
+
+    def call(op: Any, *inputs: Any) -> Any:
+        try:
+            signature.bind(*inputs)
+        except TypeError as e:
+            raise error(TypeError, f"{name}: {e}", f"the inputs are {name}{signature}") from None
+        return build(op, *inputs)
+
+    return call
 
 
 def _hashable(value: Any) -> Any:
@@ -311,7 +329,7 @@ _TABLE: Table = {
     "IncSubtensor": (
         ["slice_inc", "slice_set"],
         {"idx_list": REQUIRED, **_PUT, "destroyhandler_tolerate_aliased": None},
-        lambda op, x, y, *inputs: _put(op, x, y, _helpers.fill_indices(op.idx_list, inputs)[0]),
+        lambda op, x, y, *inputs: _put(op, x, y, _indices.fill_indices(op.idx_list, inputs)[0]),
         "x with y added to a slice, or put there.",
     ),
     "Join": (
@@ -361,7 +379,7 @@ _TABLE: Table = {
     ),
     "Shape": (["shape"], {}, lambda op, x: T.shape(x), "The sizes."),
     "SpecifyShape": (
-        [],
+        ["specify_shape"],
         {},
         lambda op, x, shape: T.specify_shape(x, shape),
         "Says which sizes a tensor has; checked at the call.",
@@ -370,7 +388,7 @@ _TABLE: Table = {
     "Subtensor": (
         ["slice"],
         {"idx_list": REQUIRED},
-        lambda op, x, *inputs: _part(x, _helpers.fill_indices(op.idx_list, inputs)[0]),
+        lambda op, x, *inputs: _part(x, _indices.fill_indices(op.idx_list, inputs)[0]),
         "A slice.",
     ),
     "Sum": (
@@ -432,7 +450,7 @@ def make_classes(table: Table, bases: dict[str, str], module: str) -> dict[str, 
             "rows": frozenset(rows),
         }
         if build is not None:
-            members["build"] = lambda op, *inputs: build(op, *inputs)
+            members["build"] = _checked(name, build)
         made[name] = _ByRow(name, (base,), members)
         return made[name]
 
