@@ -1,5 +1,7 @@
 #include "arguments.h"
 
+#include "numpy_api.h"
+
 namespace snug::python {
 
 using nb::handle;
@@ -43,15 +45,61 @@ Sizes sizes_of(handle h, std::string_view what) {
   return Sizes(e);
 }
 
+namespace {
+
+[[noreturn]] void wrong_kind(handle h, std::string_view what, std::string_view expected) {
+  fail(Fault::Type, fmt::format("{}: expected {}, got {} ({})", what, expected, nb::repr(h).c_str(),
+                                Py_TYPE(h.ptr())->tp_name));
+}
+
+/// The items of a list, a tuple, a range and the like. Texts, sets and dicts are none.
+nb::iterator items_of(handle h, std::string_view expected, std::string_view what) {
+  const bool text = PyUnicode_Check(h.ptr()) || PyBytes_Check(h.ptr());
+  PyObject* items = text || PyDict_Check(h.ptr()) ? nullptr : PyObject_GetIter(h.ptr());
+  if (!items) {
+    PyErr_Clear();
+    wrong_kind(h, what, fmt::format("a list of {}", expected));
+  }
+  return nb::steal<nb::iterator>(items);
+}
+
+}  // namespace
+
+bool flag_of(handle h, std::string_view what) {
+  if (h.is(Py_True) || h.is(Py_False)) return h.is(Py_True);
+  if (!is_variable(h) && (PyIndex_Check(h.ptr()) || PyArray_IsScalar(h.ptr(), Bool)))
+    if (int truth = PyObject_IsTrue(h.ptr()); truth >= 0) return truth != 0;
+  PyErr_Clear();
+  wrong_kind(h, what, "True or False");
+}
+
+double number_of(handle h, std::string_view what) {
+  const bool number = PyFloat_Check(h.ptr()) || PyIndex_Check(h.ptr()) ||
+                      PyArray_IsScalar(h.ptr(), Floating);
+  const double value = number && !is_variable(h) ? PyFloat_AsDouble(h.ptr()) : -1.0;
+  if (!number || is_variable(h) || PyErr_Occurred()) {
+    PyErr_Clear();
+    wrong_kind(h, what, "a number");
+  }
+  return value;
+}
+
+std::string text_of(handle h, std::string_view what) {
+  if (!PyUnicode_Check(h.ptr())) wrong_kind(h, what, "a text");
+  return nb::cast<std::string>(h);
+}
+
 std::vector<Expr> tensors_of(handle h, std::string_view what) {
   std::vector<Expr> out;
-  for (handle item : nb::iter(h)) out.push_back(as_tensor(item, what));
+  for (nb::iterator it = items_of(h, "tensors", what); it != nb::iterator::sentinel(); ++it)
+    out.push_back(as_tensor(*it, what));
   return out;
 }
 
-std::vector<std::int64_t> ints_of(handle h) {
+std::vector<std::int64_t> ints_of(handle h, std::string_view what) {
   std::vector<std::int64_t> out;
-  for (handle item : nb::iter(h)) out.push_back(integer_of(item, "axis"));
+  for (nb::iterator it = items_of(h, "integers", what); it != nb::iterator::sentinel(); ++it)
+    out.push_back(integer_of(*it, what));
   return out;
 }
 

@@ -13,14 +13,56 @@ std::optional<DType> dtype_or_none(nb::handle h);
 /// A list of sizes, each a number or an expression, or one expression for all of them.
 Sizes sizes_of(nb::handle h, std::string_view what);
 std::vector<Expr> tensors_of(nb::handle h, std::string_view what);
-std::vector<std::int64_t> ints_of(nb::handle h);
+std::vector<std::int64_t> ints_of(nb::handle h, std::string_view what = "axis");
+
+/// An argument of a function, for errors. Where a text is expected it is the function's name.
+struct Place {
+  std::string_view function, argument;
+  operator std::string_view() const { return function; }
+  std::string text() const { return fmt::format("{}: {}", function, argument); }
+};
+
+/// Any object where signatures say T: the errors are ours, not nanobind's.
+template <class T>
+struct Given {
+  nb::handle object;
+};
+bool flag_of(nb::handle h, std::string_view what);  // a bool, also NumPy's, or 0 or 1
+double number_of(nb::handle h, std::string_view what);
+std::string text_of(nb::handle h, std::string_view what);
 
 /// How a parameter of a function of ops/functions.h comes from Python: as the object `From`, made
-/// into what the function takes by `get`. Numbers, flags and texts come as they are.
+/// into what the function takes by `get`.
 template <class T>
 struct Parameter {
   using From = T;
   static const T& get(const T& value, std::string_view) { return value; }
+};
+template <>
+struct Parameter<std::int64_t> {
+  using From = Given<std::int64_t>;
+  static std::int64_t get(From given, const Place& place) {
+    return integer_of(given.object, place.text());
+  }
+};
+template <>
+struct Parameter<bool> {
+  using From = Given<bool>;
+  static bool get(From given, const Place& place) { return flag_of(given.object, place.text()); }
+};
+template <>
+struct Parameter<double> {
+  using From = Given<double>;
+  static double get(From given, const Place& place) {
+    return number_of(given.object, place.text());
+  }
+};
+template <>
+struct Parameter<std::string> {
+  using From = Given<std::string>;
+  static std::string get(From given, const Place& place) {
+    return text_of(given.object, place.text());
+  }
 };
 template <>
 struct Parameter<Arg> {
@@ -51,9 +93,9 @@ struct Parameter<std::optional<DType>> {
 template <>
 struct Parameter<std::optional<std::int64_t>> {
   using From = nb::handle;
-  static std::optional<std::int64_t> get(nb::handle h, std::string_view) {
+  static std::optional<std::int64_t> get(nb::handle h, const Place& place) {
     if (h.is_none()) return {};
-    return integer_of(h, "axis");
+    return integer_of(h, place.text());
   }
 };
 /// None: the value is left out.
@@ -72,21 +114,34 @@ struct Parameter<std::vector<Expr>> {
 template <>
 struct Parameter<std::vector<std::int64_t>> {
   using From = nb::handle;
-  static std::vector<std::int64_t> get(nb::handle h, std::string_view) { return ints_of(h); }
+  static std::vector<std::int64_t> get(nb::handle h, const Place& place) {
+    return ints_of(h, place.text());
+  }
 };
 
 inline Tensor result_of(const Expr& e) { return tensor_of(e); }
 inline nb::tuple result_of(const std::vector<Expr>& all) { return nb::tuple(wrap_all(all)); }
 
+template <class Extra>
+void add_name(std::vector<std::string>& names, const Extra& extra) {
+  if constexpr (requires { extra.name_; }) names.emplace_back(extra.name_);
+}
+
 /// Makes a function of ops/functions.h one of the module. `extra` are its arguments in order
 /// (`tensor_arg("x")`, `nb::arg("axis") = 0`) and, if no op row has the name, its doc.
 template <class R, class... P, class... Extra>
 void define(nb::module_& m, const char* name, R (*f)(P...), const Extra&... extra) {
+  std::vector<std::string> names;
+  (add_name(names, extra), ...);
   m.def(
       name,
-      [f, name](typename Parameter<std::decay_t<P>>::From... values) {
+      [f, name, names](typename Parameter<std::decay_t<P>>::From... values) {
         UserLine line;
-        return result_of(f(Parameter<std::decay_t<P>>::get(values, name)...));
+        std::size_t i = 0;
+        // Braces: arguments are made from the left, as `i` counts them.
+        return std::apply(
+            [&](auto&&... made) { return result_of(f(made...)); },
+            std::tuple{Parameter<std::decay_t<P>>::get(values, Place{name, names[i++]})...});
       },
       doc_of(name).c_str(), extra...);
 }
@@ -105,3 +160,12 @@ void bind_special(nb::module_& m);
 void bind_watch(nb::module_& m);
 
 }  // namespace snug::python
+
+template <class T>
+struct nanobind::detail::type_caster<snug::python::Given<T>> {
+  NB_TYPE_CASTER(snug::python::Given<T>, make_caster<T>::Name)
+  bool from_python(handle object, std::uint32_t, cleanup_list*) noexcept {
+    value.object = object;
+    return true;
+  }
+};

@@ -51,6 +51,15 @@ nb::object convert(nb::handle h, DType dtype) {
   return nb::steal(out);
 }
 
+/// What a value became; with more digits if it reads as the value does: 0.1 in float32 is
+/// 0.10000000149011612.
+std::string stored_as(const nb::object& converted, nb::handle value) {
+  std::string text = short_repr(converted);
+  if (text != short_repr(value)) return text;
+  nb::object wide = convert(converted, DType::F64);
+  return wide.is_valid() ? short_repr(wide) : text;
+}
+
 /// True if no value changed on the way from `a` to `b`; NaN equals NaN.
 bool same_values(const nb::object& a, const nb::object& b) {
   nb::object numpy = nb::module_::import_("numpy");
@@ -333,7 +342,7 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
       fail(Fault::Type,
            fmt::format(
                "{}: {} cannot store accurately {}{}", what, describe_type(type), short_repr(data),
-               converted.is_valid() ? fmt::format("; it would become {}", short_repr(converted))
+               converted.is_valid() ? fmt::format("; it would become {}", stored_as(converted, data))
                                     : std::string()),
            fmt::format("make it a numpy array of dtype {}, or {}", name_of(type.dtype), allow));
     data = converted;

@@ -28,13 +28,18 @@ std::int64_t integer_of(nb::handle h, std::string_view what) {
     fail(Fault::Type, fmt::format("{}: expected an integer, got {} ({})", what, nb::repr(h).c_str(),
                                   Py_TYPE(h.ptr())->tp_name));
   }
-  return nb::cast<std::int64_t>(nb::steal(index));
+  int overflow = 0;
+  const std::int64_t value = PyLong_AsLongLongAndOverflow(index, &overflow);
+  Py_DECREF(index);
+  if (overflow)
+    fail(Fault::Value, fmt::format("{}: {} does not fit in an int64", what, nb::repr(h).c_str()));
+  return value;
 }
 
 Dims dims_of(nb::handle shape) {
   Dims dims;
   if (PyLong_Check(shape.ptr())) {
-    dims.push_back(nb::cast<std::int64_t>(shape));
+    dims.push_back(integer_of(shape, "shape"));
     return dims;
   }
   for (nb::handle d : nb::iter(shape)) dims.push_back(d.is_none() ? -1 : integer_of(d, "shape"));

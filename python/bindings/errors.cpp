@@ -66,6 +66,12 @@ void init_errors(nb::module_& m) {
       },
       nb::arg("title"), nb::arg("message"), nb::arg("hint"),
       "The text of an error at the user's line.");
+  nb::list titles;
+  for (int fault = 0; fault <= static_cast<int>(Fault::Internal); ++fault) {
+    const std::string_view title = title_of(static_cast<Fault>(fault));
+    titles.append(nb::str(title.data(), title.size()));
+  }
+  m.attr("error_titles") = nb::tuple(titles);
   linalg = nb::object(nb::module_::import_("numpy.linalg").attr("LinAlgError")).release().ptr();
   nb::register_exception_translator(
       [](const std::exception_ptr& p, void*) {

@@ -345,7 +345,12 @@ void bind_function(nb::module_& m) {
         return state_of(self).function.counter(name);
       },
       nb::arg("name"),
-      "A counter: programs, plans, instances, kernels, calls, kernels_from_cache.");
+      "A counter: programs, plans, instances, kernels, calls, kernels_from_cache; arena_bytes: what "
+      "is kept for the next call.");
+  method(
+      "free",
+      [](nb::handle self) { while_others_run([&] { return state_of(self).function.free(); }); },
+      "Gives back the memory that is kept between calls. The next call plans and allocates anew.");
   method(
       "_get_default",
       [](nb::handle self, nb::handle key) -> nb::object {

@@ -70,17 +70,25 @@ PyObject* slot_divmod(PyObject* a, PyObject* b) {
   return out;
 }
 
+/// Sets a type error at the user's line; gives -1.
+int refuse(const char* message, const char* hint) {
+  try {
+    fail(Fault::Type, message, hint);
+  } catch (...) {
+    set_python_error();
+  }
+  return -1;
+}
+
 int slot_bool(PyObject* self) {
   Variable* v = variable_of(self);
   if (v->owner) {
     std::string_view op = v->owner->op->name;
-    if (op == "lt" || op == "le" || op == "gt" || op == "ge") {
-      PyErr_SetString(PyExc_TypeError,
-                      "Variables do not support boolean operations: this is the comparison of two "
-                      "expressions, whose value is not known yet. Use T.switch, or T.and_ instead "
-                      "of `a < b < c`.");
-      return -1;
-    }
+    if (op == "lt" || op == "le" || op == "gt" || op == "ge")
+      return refuse("Variables do not support boolean operations: the value of this comparison is "
+                    "not known yet",
+                    "write T.switch(a < b, ...) for `if a < b`, T.and_(a < b, b < c) for "
+                    "`a < b < c`");
   }
   return 1;
 }
@@ -101,21 +109,16 @@ PyObject* subscript(PyObject* self, PyObject* key) {
 }
 
 int assign(PyObject*, PyObject*, PyObject*) {
-  try {
-    fail(Fault::Type, "index: a variable stands for a value and cannot be changed",
-         "y = T.set_subtensor(x[index], value) is x with a part replaced");
-  } catch (...) {
-    set_python_error();
-  }
-  return -1;
+  return refuse("index: a variable stands for a value and cannot be changed",
+                "y = T.set_subtensor(x[index], value) is x with a part replaced");
 }
 
 PyObject* iterate(PyObject* self) {
   const TensorType& type = variable_of(self)->type;
   if (type.ndim() != 1 || type.shape[0] < 0) {
-    PyErr_SetString(PyExc_TypeError,
-                    "a tensor whose length is not known while building does not support "
-                    "iteration. Did you mean T.sum instead of sum?");
+    refuse("a tensor whose length is not known while building does not support iteration",
+           "write T.sum(x) for sum(x), T.max(x) for max(x), x[i] for one element; snug.map runs a "
+           "function for each");
     return nullptr;
   }
   return guarded([&] {

@@ -1,4 +1,8 @@
 // The classes TensorType, Op and Recipe.
+#include <nanobind/stl/tuple.h>
+
+#include <set>
+
 #include "node_object.h"
 
 namespace snug::python {
@@ -21,6 +25,54 @@ nb::object value_of(const Attrs::Value& value) {
           return nb::cast(v);
       },
       value);
+}
+
+/// Names of attributes are views; those of unpickled ops last as long as the program.
+std::string_view lasting_name(const std::string& name) {
+  static std::set<std::string> names;
+  return *names.insert(name).first;
+}
+
+/// An op as plain values: its name, and of each attribute the name, the kind and the value.
+nb::tuple parts_of(const OpView& o) {
+  nb::list attrs;
+  for (const Attrs::Item& item : o.attrs.items()) {
+    if (std::holds_alternative<std::shared_ptr<const Lambda>>(item.value) ||
+        std::holds_alternative<std::shared_ptr<const HostCall>>(item.value))
+      fail(Fault::Unsupported, fmt::format("pickle: the op {} holds functions", o.def->name),
+           "pickle the expression, or the function that was compiled of it");
+    attrs.append(nb::make_tuple(nb::str(item.name.data(), item.name.size()), item.value.index(),
+                                value_of(item.value)));
+  }
+  return nb::make_tuple(std::string(o.def->name), attrs);
+}
+
+Attrs::Value value_from(std::size_t kind, nb::handle h) {
+  static_assert(std::is_same_v<std::variant_alternative_t<4, Attrs::Value>, DType>);
+  switch (kind) {
+    case 0: return nb::cast<bool>(h);
+    case 1: return nb::cast<std::int64_t>(h);
+    case 2: return nb::cast<double>(h);
+    case 3: return nb::cast<std::string>(h);
+    case 4: return as_dtype(h);
+    case 5: return nb::cast<Attrs::Ints>(h);
+    case 6:
+      if (h.is_none()) return std::shared_ptr<const Array>();
+      return std::make_shared<const Array>(array_from(h).contiguous_copy());
+    default: fail(Fault::Value, fmt::format("pickle: an op has no attribute of kind {}", kind));
+  }
+}
+
+OpView op_from(const std::string& name, nb::list attrs) {
+  OpView op{nullptr, {}};
+  for (const OpDef* def : all_ops())
+    if (def->name == name) op.def = def;
+  if (!op.def) fail(Fault::Value, fmt::format("pickle: there is no op {}", name));
+  for (nb::handle h : attrs) {
+    auto [key, kind, value] = nb::cast<std::tuple<std::string, std::size_t, nb::object>>(h);
+    op.attrs.set(lasting_name(key), value_from(kind, value));
+  }
+  return op;
 }
 
 const char* shape_name(const TensorType& t) {
@@ -203,7 +255,13 @@ void bind_types(nb::module_& m) {
              return static_cast<Py_hash_t>((reinterpret_cast<std::uintptr_t>(o.def) >> 4) ^
                                            (o.attrs.hash() >> 1));
            })
+      .def("__reduce__",
+           [](const OpView& o) {
+             return nb::make_tuple(nb::module_::import_("snug._pickle").attr("op"), parts_of(o));
+           })
+      .def("__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); })
       .def("__repr__", op_text);
+  m.def("_op", op_from);
   m.def("op_text", op_text, nb::arg("op"), "The name of an op with its constants.");
 
   nb::class_<Recipe>(m, "Recipe",

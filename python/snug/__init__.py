@@ -11,6 +11,10 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
+# First, so that every module finds the functions of the extension with errors of ours.
+from snug import _readable as _readable
+
+# isort: split
 from snug import _core, compile, gof, gradient, ifelse, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
@@ -43,6 +47,10 @@ from snug.updates import OrderedUpdates
 
 # Expressions carry the lines of the user's code, not of this package.
 _core._set_package_directory(_os.path.join(_os.path.dirname(__file__), ""))
+
+
+def __getattr__(name: str) -> object:
+    raise _readable.no_attribute(__name__, name, (f"{__name__}.tensor",))
 
 
 def install_as_theano() -> None:
@@ -99,3 +107,4 @@ __all__ = [
     "subgraph_grad",
     "tensor",
 ]
+_readable.make_package_readable()

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from snug import _core
 from snug._config import config
-from snug._errors import error
+from snug._errors import error, warn
 from snug._options import compile_options
 
 
@@ -24,7 +23,9 @@ def get_test_value(v: Any) -> Any:
         return v.get_value(borrow=True)
     tag = v.__dict__.get("_tag")
     if tag is None or not hasattr(tag, "test_value"):
-        raise AttributeError(f"{v} has no test value")
+        raise error(
+            AttributeError, f"{v} has no test value", "give it one: x.tag.test_value = an array"
+        )
     return v.type.filter(tag.test_value)
 
 
@@ -47,7 +48,7 @@ def _look_for_float64(outputs: list[Any]) -> None:
             text = f"{v} is float64, and config.warn_float64 is '{config.warn_float64}'"
             if config.warn_float64 != "warn":
                 raise error(TypeError, text, "cast the operands to float32")
-            warnings.warn(text, stacklevel=3)
+            warn(text)
 
 
 def _compute_test_values(outputs: list[Any]) -> None:
@@ -88,7 +89,7 @@ def _missing(x: Any) -> None:
         return
     text = f"{x} has no test value"
     if config.compute_test_value == "warn":
-        warnings.warn(text, stacklevel=4)
+        warn(text)
         return
     raise error(
         AttributeError,

@@ -1,5 +1,9 @@
 """The error classes that Python does not have itself."""
 
+import os
+import sys
+import warnings
+
 from snug import _core
 
 
@@ -39,6 +43,15 @@ def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
     return kind(_core.error_text(title, message, hint))
 
 
+def warn(text: str) -> None:
+    """A warning at the line of the user that called the package."""
+    frame, level = sys._getframe(1), 2
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level - 1)
+
+
+_PACKAGE = os.path.join(os.path.dirname(__file__), "")
 _TITLES = {
     AttributeError: "value error",
     IndexError: "index error",

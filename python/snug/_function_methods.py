@@ -12,36 +12,8 @@ from snug._attach import attach
 from snug._errors import error
 from snug._function import In, Out, _default_updates
 from snug._mode import Mode, get_mode
+from snug._shared import Container, container_of
 from snug.gof.fg import FunctionGraph
-
-
-class Container:
-    """Where a function finds the value of an input: `c.value` reads and sets it."""
-
-    def __init__(self, owner: Any, key: Any, name: str | None):
-        self._owner, self._key, self.name = owner, key, name
-
-    @property
-    def value(self) -> Any:
-        if isinstance(self._key, _core.SharedVariable):
-            return self._key.get_value()
-        return self._owner._get_default(self._key)
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        if isinstance(self._key, _core.SharedVariable):
-            self._key.set_value(value)
-        else:
-            self._owner._set_default(self._key, value)
-
-    data = value
-
-    @property
-    def storage(self) -> list[Any]:
-        return [self.value]
-
-    def __repr__(self) -> str:
-        return f"<{self.value!r}>"
 
 
 class _Containers(Mapping[Any, Container]):
@@ -52,11 +24,14 @@ class _Containers(Mapping[Any, Container]):
         self._by_key: dict[Any, Container] = {}
         self._names: list[str] = []
         for i, entry in enumerate(function._source[0]):
-            self._add(i, entry["variable"], entry["name"], Container(function, i, entry["name"]))
+            variable, name = entry["variable"], entry["name"]
+            get = functools.partial(function._get_default, i)
+            put = functools.partial(function._set_default, i)
+            self._add(i, variable, name, Container(name, variable.type, get, put))
         for variable, name, state in getattr(function, "_implicit", ()):
-            self._add(None, variable, name, Container(function, state, name))
+            self._add(None, variable, name, container_of(state))
         for state in function.get_shared():
-            self._add(None, state, state.name, Container(function, state, state.name))
+            self._add(None, state, state.name, container_of(state))
 
     def _add(self, number: int | None, variable: Any, name: str | None, c: Container) -> None:
         for key in (number, variable, name):
@@ -107,15 +82,28 @@ class _Values:
         return key in self._containers
 
 
+def _inputs_of(function: _core.Function) -> list[In]:
+    """The inputs as function() was given them; implicit ones come last."""
+    entries, outputs, _, options = function._source
+    renewed = options["renewed"]
+    updates = dict(zip(renewed, outputs[len(outputs) - len(renewed) :], strict=True))
+    states = dict(options["updates"])
+    return [
+        *(In(**{**entry, "update": updates.get(i)}) for i, entry in enumerate(entries)),
+        *(
+            In(variable, name, state, states.get(state), implicit=True)
+            for variable, name, state in getattr(function, "_implicit", ())
+        ),
+    ]
+
+
 class Maker:
     """What a function was made of."""
 
     def __init__(self, function: _core.Function):
         self._function = function
-        entries, outputs, result, options = function._source
-        self.inputs = [
-            In(e["variable"], e["name"], e["value"], strict=e["strict"]) for e in entries
-        ]
+        _, outputs, result, options = function._source
+        self.inputs = _inputs_of(function)
         self.expanded_inputs = [*self.inputs, *(In(v) for v in function.get_shared())]
         self.outputs = [Out(v) for v in outputs[: len(outputs) - len(options["renewed"])]]
         self.unpack_single = result is None
@@ -213,9 +201,6 @@ class _Methods:
         reached = _core.ancestors(roots, list(replaced))
         found = [v for v in reached if isinstance(v, _core.SharedVariable) and v not in replaced]
         return list(dict.fromkeys([*found, *(v for v, _ in updates)]))
-
-    def free(self):
-        """Does nothing: memory is kept between calls by plan."""
 
     def copy(self, share_memory=False, swap=None, delete_updates=False, name=None, profile=None):
         """The same function again, with shared variables replaced as `swap` says ({old: new}, by

@@ -25,3 +25,8 @@ def random_stream(seed: int, states: list[Any]) -> _core.RandomStream:
 def function(entries: Any, outputs: Any, result: Any, options: Any) -> _core.Function:
     """A compiled function."""
     return _core.compile(entries, outputs, result, options)
+
+
+def op(name: str, attributes: list[Any]) -> _core.Op:
+    """An op with its constants, to look at."""
+    return _core._op(name, attributes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,14 +35,15 @@ def shared(
     broadcastable: Sequence[bool] | None = None,
     target: str | None = None,
     **kwargs: Any,
-) -> _core.TensorSharedVariable:
+) -> Any:
     """A variable whose value lives between calls.
 
     The value gives the dtype and the number of dimensions; no dimension stretches unless
     `broadcastable` says so. A Recipe is materialised when it is first needed. `strict` and
     `allow_downcast` say what later calls of set_value may convert. The value is always copied,
     which `borrow` allows and does not demand; there is one place for it, so `target` changes
-    nothing.
+    nothing. A list, a tuple, a dict or a text is kept as it is, for no expression to use, as in
+    Theano: numpy.asarray(value) makes a tensor of it.
     """
     for constructor in reversed(_constructors):
         try:
@@ -57,34 +60,41 @@ def shared(
         )
     if isinstance(value, _core.Variable):
         raise error(TypeError, f"shared: {value} is a variable", "give an array or a number")
-    if isinstance(value, (list, tuple, dict, str)) or value is None:
+    if value is None:
         raise error(
             TypeError,
-            f"shared: cannot make a shared variable of a {type(value).__name__}",
-            "give a number or an array: numpy.asarray(value)",
+            "shared: cannot make a shared variable of None",
+            "give a number or an array: numpy.zeros((3, 4), 'float32')",
         )
     if name is not None and not isinstance(name, str):
         raise error(TypeError, f"shared: name must be a string, got {name!r}")
+    if isinstance(value, (list, tuple, dict, str)):
+        return GenericSharedVariable(value, name)
     if isinstance(value, (bool, int, float)):
         value = np.asarray(value)
     return _core.make_shared(value, name or "", strict, allow_downcast, broadcastable)
 
 
-class SharedContainer:
-    """Where the value of a shared variable is: `c.value`, `c.data` and `c.storage[0]` read it."""
+class Container:
+    """Where a value is: `c.value`, `c.data` and `c.storage[0]` read it, the first two set it."""
 
-    def __init__(self, variable: _core.SharedVariable):
-        self._variable = variable
-        self.name = variable.name
-        self.type = variable.type
+    def __init__(
+        self,
+        name: str | None,
+        type: Any,
+        get: Callable[[], Any],
+        set: Callable[[Any], None],
+    ):
+        self.name, self.type = name, type
+        self._get, self._set = get, set
 
     @property
     def value(self) -> Any:
-        return self._variable.get_value(borrow=True)
+        return self._get()
 
     @value.setter
     def value(self, value: Any) -> None:
-        self._variable.set_value(value)
+        self._set(value)
 
     data = value
 
@@ -92,12 +102,54 @@ class SharedContainer:
     def storage(self) -> list[Any]:
         return [self.value]
 
+    def __repr__(self) -> str:
+        return f"<{self.value!r}>"
+
+
+def container_of(variable: _core.SharedVariable) -> Container:
+    """Where the value of a shared variable is."""
+    return Container(
+        variable.name,
+        variable.type,
+        functools.partial(variable.get_value, borrow=True),
+        variable.set_value,
+    )
+
+
+class GenericSharedVariable:
+    """A value that is no tensor, such as a list, under the interface of shared variables. Theano
+    makes them of what is neither an array nor a number; no expression takes them."""
+
+    owner = None
+
+    def __init__(self, value: Any, name: str | None = None):
+        self.name, self._value = name, copy.deepcopy(value)
+
+    @property
+    def type(self) -> Any:
+        from snug.tensor import Generic
+
+        return Generic()
+
+    @property
+    def container(self) -> Container:
+        return Container(self.name, self.type, lambda: self._value, self.set_value)
+
+    def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
+        return self._value if borrow else copy.deepcopy(self._value)
+
+    def set_value(self, new_value: Any, borrow: bool = False) -> None:
+        self._value = new_value if borrow else copy.deepcopy(new_value)
+
+    def __repr__(self) -> str:
+        return self.name or f"<{self.type}>"
+
 
 class _Methods:
     @property
     def container(self):
         """Where the value is."""
-        return SharedContainer(self)
+        return container_of(self)
 
     def zero(self, borrow=False):
         """Sets all elements to 0."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from snug import _core
-from snug._errors import DisconnectedInputError, NullTypeGradError, error
+from snug._errors import DisconnectedInputError, NullTypeGradError, error, warn
 from snug._op_class import REQUIRED, Table, make_classes
 
 __all__ = [
@@ -152,7 +151,7 @@ def _warn_or_raise(disconnected: str, call: Callable[[bool], Any]) -> Any:
     except DisconnectedInputError as e:
         if disconnected == "raise":
             raise
-        warnings.warn(str(e), stacklevel=3)
+        warn(str(e))
         return call(False)
 
 
@@ -193,6 +192,11 @@ def grad(
     if cost is None and not known_grads:
         raise error(ValueError, "grad: there is no cost", "give a cost, or known_grads")
     targets = _listed(wrt)
+    if known_grads is not None and not isinstance(known_grads, (Mapping, list, tuple)):
+        raise error(
+            TypeError,
+            f"grad: known_grads must be a dict of expressions and gradients, got {known_grads!r}",
+        )
     known = list(known_grads.items()) if isinstance(known_grads, Mapping) else known_grads or []
     constants = _constants(consider_constant)
     found = _warn_or_raise(
@@ -356,12 +360,12 @@ def undefined_grad(x: Any) -> _core.Variable:
 
 def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> _core.Variable:
     """x; its gradient is clipped to [lower_bound, upper_bound]."""
-    return _core.grad_clip(x, float(lower_bound), float(upper_bound))
+    return _core.grad_clip(x, lower_bound, upper_bound)
 
 
 def grad_scale(x: Any, multiplier: float) -> _core.Variable:
     """x; its gradient is multiplied."""
-    return _core.grad_scale(x, float(multiplier))
+    return _core.grad_scale(x, multiplier)
 
 
 # ---- tests of gradients

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from snug import _core
-from snug._errors import error
+from snug._errors import error, warn
 from snug.gof import graph
 
 
@@ -82,6 +81,6 @@ def clone(
     copy_inputs   the older name of share_inputs
     """
     if copy_inputs is not None:
-        warnings.warn("clone: copy_inputs is now called share_inputs", stacklevel=2)
+        warn("clone: copy_inputs is now called share_inputs")
         share_inputs = copy_inputs
     return graph.rebuild(output, replace, strict, share_inputs)

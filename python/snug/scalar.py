@@ -14,7 +14,7 @@ import numpy as np
 import snug.tensor as T
 from snug import _core, _op_class
 from snug._errors import error
-from snug.tensor import _helpers
+from snug.tensor import _dtypes, _helpers
 
 ScalarVariable = _core.TensorVariable
 ScalarConstant = _core.TensorConstant
@@ -167,7 +167,7 @@ class Cast(UnaryScalarOp):
 
 # ---- types
 
-for _dtype in _helpers.all_dtypes:
+for _dtype in _dtypes.all_dtypes:
     globals()[_dtype] = Scalar(_dtype)
     globals()[f"convert_to_{_dtype}"] = Cast(globals()[_dtype])
     __all__ += [_dtype, f"convert_to_{_dtype}"]
@@ -177,10 +177,10 @@ def _types(dtypes: list[str]) -> tuple[Scalar, ...]:
     return tuple(globals()[d] for d in dtypes)
 
 
-int_types, uint_types = _types(_helpers.int_dtypes), _types(_helpers.uint_dtypes)
+int_types, uint_types = _types(_dtypes.int_dtypes), _types(_dtypes.uint_dtypes)
 integer_types = int_types + uint_types
-float_types, complex_types = _types(_helpers.float_dtypes), _types(_helpers.complex_dtypes)
-discrete_types, continuous_types = _types(_helpers.discrete_dtypes), float_types + complex_types
+float_types, complex_types = _types(_dtypes.float_dtypes), _types(_dtypes.complex_dtypes)
+discrete_types, continuous_types = _types(_dtypes.discrete_dtypes), float_types + complex_types
 all_types = discrete_types + continuous_types
 __all__ += ["all_types", "complex_types", "continuous_types", "discrete_types", "float_types"]
 __all__ += ["int_types", "integer_types", "uint_types"]

@@ -72,6 +72,7 @@ void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) c
 MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values) const {
   return impl_->memory(shapes, values);
 }
+void Function::free() const { impl_->free(); }
 std::string Function::explain() const { return impl_->explain(); }
 std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
 Function::View Function::view() const { return impl_->view(); }

@@ -107,6 +107,10 @@ class Function {
   };
   Call prepare(std::span<const ArgView> arguments) const;
 
+  /// Gives back the memory that is kept between calls: arenas, plans and what they stand on. The
+  /// next call plans and allocates anew; the code stays. Calls that run keep theirs.
+  void free() const;
+
   /// Plans for given shapes of the inputs without running or allocating. `values`, per input: of
   /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
   using Values = std::vector<std::optional<std::int64_t>>;
@@ -114,7 +118,7 @@ class Function {
   /// The graph after each stage, the rules that fired, times and kernels.
   std::string explain() const;
   /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",
-  /// "kernels_from_cache".
+  /// "kernels_from_cache"; "arena_bytes" are kept for the next call.
   std::int64_t counter(std::string_view name) const;
 
   /// The graph that runs, after all rewrites, as expressions to look at; nothing computes them.

@@ -263,6 +263,20 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   return e;
 }
 
+void FunctionImpl::free() {
+  {
+    std::lock_guard lock(compile_mutex_);
+    executables_.clear();
+    plans_.clear();
+  }
+  {
+    std::lock_guard lock(context_mutex_);
+    for (auto& c : contexts_)
+      if (!c->busy) c = std::make_unique<CallContext>();
+  }
+  if (stage_) stage_->free();
+}
+
 void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visit) {
   std::unique_lock compiling(compile_mutex_, std::try_to_lock);
   std::unique_lock calling(context_mutex_, std::try_to_lock);

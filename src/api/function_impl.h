@@ -47,12 +47,16 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void run(CallContext& context, std::span<std::byte* const> outputs);
   void release(CallContext& context) noexcept;
 
+  /// As Function::free.
+  void free();
+
   /// As Function::visit_shared.
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
   std::string explain();
   std::int64_t counter(std::string_view name) const;
+  std::int64_t arena_bytes() const;  // of all contexts
   Function::View view();
 
   std::vector<TensorType> input_types, output_types;
@@ -127,7 +131,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
                kernels_compiled_ = 0, kernels_from_cache_ = 0;
 
-  std::mutex context_mutex_;
+  mutable std::mutex context_mutex_;
   std::condition_variable context_free_;
   std::vector<std::unique_ptr<CallContext>> contexts_;
 };

@@ -180,6 +180,13 @@ std::string FunctionImpl::explain() {
                             print(lowered_->program, planned.schedule));
 }
 
+std::int64_t FunctionImpl::arena_bytes() const {
+  std::lock_guard lock(context_mutex_);
+  std::uint64_t bytes = 0;
+  for (const auto& c : contexts_) bytes += c->arena.bytes();
+  return static_cast<std::int64_t>(bytes) + (stage_ ? stage_->arena_bytes() : 0);
+}
+
 std::int64_t FunctionImpl::counter(std::string_view which) const {
   const std::pair<std::string_view, std::int64_t> all[] = {
       {"programs", programs_},
@@ -188,7 +195,8 @@ std::int64_t FunctionImpl::counter(std::string_view which) const {
       {"kernels", kernels_},
       {"calls", calls_},
       {"kernels_compiled", kernels_compiled_},
-      {"kernels_from_cache", kernels_from_cache_}};
+      {"kernels_from_cache", kernels_from_cache_},
+      {"arena_bytes", arena_bytes()}};
   std::vector<std::string> names;
   for (auto [n, value] : all) {
     if (n == which) return value;

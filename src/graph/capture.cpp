@@ -21,8 +21,13 @@ class Walk {
       if (!replaced_.try_emplace(from.get(), to).second)
         fail(Fault::Value, fmt::format("givens: {} is given twice", label(from)));
       if (from.type().dtype != to.type().dtype || from.ndim() != to.ndim())
-        fail(Fault::Type, fmt::format("givens: {} is {}, what stands for it is {}", label(from),
-                                      describe(from.type()), describe(to.type())));
+        fail(Fault::Type,
+             fmt::format("givens: {} is {}, what stands for it is {}", label(from),
+                         describe(from.type()), describe(to.type())),
+             from.ndim() == to.ndim()
+                 ? fmt::format("cast it: T.cast(value, '{}')", name_of(from.type().dtype))
+                 : "give it the same number of dimensions: value[0], value.dimshuffle(...) or "
+                   "value.reshape(...)");
     }
     for (const Expr& in : args.inputs) inputs_.insert(in.get());
   }

@@ -943,3 +943,14 @@ def test_budget_of_a_deep_network():
             np.testing.assert_array_equal(a, b)  # to the bit
     with pytest.raises(MemoryError, match="micro_batches="):
         snug.function([x], outputs, memory=int(peak * 0.2))(value)
+
+
+def test_precision_bfloat16_rounds_products_only():
+    x = T.fmatrix()
+    w = snug.shared(np.full((4, 2), 1 + 2**-9, "float32"))  # 1 in bfloat16
+    f = snug.function([x], [T.dot(x, w), x.sum()], precision="bfloat16")
+    product, total = f(np.full((3, 4), 1 + 2**-9, "float32"))
+    np.testing.assert_array_equal(product, 4)
+    assert total == 12 * (1 + 2**-9)
+    with pytest.raises(ValueError, match="precision is 'float16'"):
+        snug.function([x], x, precision="float16")

@@ -389,3 +389,42 @@ def test_modules():
         importlib.import_module(f"snug.compile.{name}")
     assert snug.compile.sharedvalue.SharedVariable is snug.SharedVariable
     assert snug.compile.function is snug.function
+
+
+def test_free_gives_memory_back():
+    x = T.matrix("x")
+    f = snug.function([x], T.exp(T.dot(x, x)).sum() + T.dot(x, x).max())
+    value = np.ones((300, 300), "float32")
+    before = f(value)
+    assert f.counter("arena_bytes") >= value.nbytes
+    plans = f.counter("plans")
+    f.free()
+    assert f.counter("arena_bytes") == 0
+    np.testing.assert_array_equal(f(value), before)
+    assert f.counter("plans") == plans + 1 and f.counter("programs") == 1
+
+
+def test_maker_knows_the_inputs_as_they_were_given():
+    x, y, z = T.vectors("xyz")
+    f = snug.function(
+        [
+            snug.In(x, strict=True, borrow=True),
+            snug.In(y, name="other", value=[1.0], allow_downcast=True, mutable=True),
+            snug.In(z, value=[2.0], update=z + x),
+        ],
+        x + y + z,
+    )
+    first, second, third = f.maker.inputs
+    assert (first.strict, first.borrow, first.mutable) == (True, True, False)
+    assert (second.name, second.allow_downcast, second.mutable) == ("other", True, True)
+    assert third.variable is z and third.update is not None and third.mutable
+
+
+def test_shared_list_is_generic():
+    s = snug.shared([1, 2], name="s")
+    assert isinstance(s.type, T.Generic) and s.name == "s"
+    assert s.get_value() == [1, 2] and s.get_value() is not s.get_value()
+    s.set_value([3])
+    assert s.container.value == [3] and s.get_value(borrow=True) is s.container.storage[0]
+    with pytest.raises(TypeError):
+        T.exp(s)

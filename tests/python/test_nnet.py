@@ -370,3 +370,11 @@ def test_modules():
     assert math.isclose(
         float(nnet.sigm.ultra_fast_sigmoid(T.constant(0.5)).eval()), 0.65, rel_tol=1e-6
     )
+
+
+def test_relu_of_integers_is_a_float():
+    for dtype, result in [("int8", "float32"), ("int32", "float64"), ("float32", "float32")]:
+        x = T.vector("x", dtype)
+        assert nnet.relu(x).dtype == result
+    f = snug.function([x], nnet.relu(x))
+    np.testing.assert_array_equal(f([-1.0, 2.0]), [0.0, 2.0])

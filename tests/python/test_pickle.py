@@ -258,3 +258,18 @@ def test_graphs_as_bytes():
     for bad in (b"", data[:-1], data[:50], data[:60] + b"?" + data[61:], b"x" * 100):
         with pytest.raises(ValueError, match="load_graph"):
             _core.load_graph(bad)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: x.sum(axis=0),
+        lambda x: T.exp(x),
+        lambda x: T.cast(x, "int8"),
+        lambda x: x.dimshuffle("x", 1, 0),
+    ],
+)
+def test_ops(build):
+    op = build(T.matrix("x")).owner.op
+    for made in (pickle.loads(pickle.dumps(op)), copy.deepcopy(op), copy.copy(op)):
+        assert made == op and hash(made) == hash(op) and str(made) == str(op)

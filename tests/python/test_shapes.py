@@ -556,3 +556,13 @@ def test_permutations():
         np.take_along_axis(np.stack([a[0]] * 3), rows, 1),
     ]
     check([p, m, x], outputs, [order, rows, a], want)
+
+
+def test_roll_of_several_axes():
+    x = T.tensor3("x")
+    value = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    for shift, axis in [((1, -1), (0, 2)), (1, (0, 1)), ((1, 2), 1)]:
+        f = snug.function([x], T.roll(x, shift, axis))
+        np.testing.assert_array_equal(f(value), np.roll(value, shift, axis))
+    with pytest.raises(ValueError, match="roll: 2 shifts for 3 axes"):
+        T.roll(x, (1, 2), (0, 1, 2))

@@ -1,7 +1,6 @@
 """Tensors: variables, constants and the functions that make expressions of them."""
 
 import importlib
-import sys
 
 from snug import gof, printing
 from snug._config import config
@@ -14,7 +13,7 @@ from snug._core import (
     TensorVariable,
     Variable,
 )
-from snug._readable import make_readable as _make_readable
+from snug._readable import no_attribute as _no_attribute
 from snug.gradient import (
     DisconnectedType,
     Lop,
@@ -46,7 +45,9 @@ from snug.tensor import (
 from snug.tensor._arrays import *
 from snug.tensor._basic import *
 from snug.tensor._complex import *
+from snug.tensor._dtypes import *
 from snug.tensor._helpers import *
+from snug.tensor._indices import *
 from snug.tensor._op_classes import *
 from snug.tensor._special import *
 from snug.tensor._types import *
@@ -89,15 +90,10 @@ def __getattr__(name: str):
     """The modules of the package that import this one: Theano has them as names here, too."""
     if name in ("compile", "gof"):
         return importlib.import_module(f"snug.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise _no_attribute(__name__, name, (f"{__name__}.nnet", "snug"))
 
 
 Constant, Type = TensorConstant, TensorType
 int32_t = int32
 # The scalar ops that get_scalar_constant_value computes: all of them.
 get_scalar_constant_value_elemwises = (scal.ScalarOp,)
-
-# Functions of the extension get signatures and errors of ours, in every module that has them.
-for _name, _module in list(sys.modules.items()):
-    if _name.startswith(__name__):
-        _make_readable(vars(_module))

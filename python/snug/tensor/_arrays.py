@@ -8,6 +8,8 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
+import numpy as np
+
 from snug import _core
 from snug._config import config
 from snug._core import (
@@ -37,24 +39,21 @@ from snug._core import (
     vstack,
 )
 from snug._errors import error
-from snug.tensor._basic import _normal_axis
+from snug.tensor._basic import _axis_list, _integer, _normal_axis, _summed_axes
 
 # ---- axes
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> _core.Variable:
     """a with axes at other places; the others keep their order."""
-
-    def several(axes: Any) -> list[int]:
-        return list(axes) if isinstance(axes, (list, tuple)) else [axes]
-
-    return _core.moveaxis(a, several(source), several(destination))
+    return _core.moveaxis(a, _axis_list(source), _axis_list(destination))
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> _core.Variable:
     """a with an axis moved to stand before another one."""
     a = _core.as_tensor(a, "rollaxis")
     axis = _normal_axis("rollaxis", axis, a.ndim)
+    start = _integer("rollaxis: start", start)
     start = start + a.ndim if start < 0 else start
     return _core.moveaxis(a, [axis], [start - 1 if axis < start else start])
 
@@ -74,12 +73,25 @@ def fliplr(x: Any) -> _core.Variable:
 
 def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> _core.Variable:
     """k quarter turns in the plane of two axes."""
+    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
+        raise error(TypeError, f"rot90: axes must be two axes, got {axes!r}")
     return _core.rot90(x, k, *axes)
 
 
-def roll(x: Any, shift: Any, axis: int | None = None) -> _core.Variable:
-    """The elements moved on along an axis; those beyond the end come in at the start."""
-    return _core.roll(x, shift, axis)
+def roll(x: Any, shift: Any, axis: Any = None) -> _core.Variable:
+    """The elements moved on along an axis; those beyond the end come in at the start. Several axes
+    have one shift for all, or one each."""
+    if not isinstance(axis, (list, tuple)) and not isinstance(shift, (list, tuple)):
+        return _core.roll(x, shift, axis)
+    axes = _axis_list(axis)
+    shifts = list(shift) if isinstance(shift, (list, tuple)) else [shift] * len(axes)
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    if len(shifts) != len(axes):
+        raise error(ValueError, f"roll: {len(shifts)} shifts for {len(axes)} axes")
+    result = _core.as_tensor(x, "roll")
+    for one_shift, one_axis in zip(shifts, axes, strict=True):
+        result = _core.roll(result, one_shift, one_axis)
+    return result
 
 
 def split(x: Any, splits_size: Any, n_splits: int, axis: int = 0) -> list[_core.Variable]:
@@ -141,15 +153,18 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     """x with more elements around it: pad_width is a number, a pair (before, after) or a pair per
     axis. mode: "constant", "edge", "reflect", "symmetric" or "wrap", as NumPy has them."""
     x = _core.as_tensor(x, "pad")
-    if not isinstance(pad_width, (list, tuple)):
-        pairs = [(pad_width, pad_width)] * x.ndim
-    elif not isinstance(pad_width[0], (list, tuple)):
-        one = tuple(pad_width) if len(pad_width) == 2 else (pad_width[0], pad_width[0])
-        pairs = [one] * x.ndim
-    else:
-        pairs = [tuple(p) if len(p) == 2 else (p[0], p[0]) for p in pad_width]
-        if len(pairs) == 1:
-            pairs *= x.ndim
+    if isinstance(pad_width, np.ndarray):
+        pad_width = pad_width.tolist()
+    widths = pad_width if isinstance(pad_width, (list, tuple)) else [pad_width]
+    per_axis = bool(widths) and isinstance(widths[0], (list, tuple))
+    entries = list(widths) if per_axis else [widths]
+    if not builtins.all(isinstance(e, (list, tuple)) and len(e) in (1, 2) for e in entries):
+        raise error(
+            ValueError,
+            f"pad: pad_width is {pad_width!r}",
+            "write a number, a pair (before, after), or a pair per axis: [(1, 1), (0, 2)]",
+        )
+    pairs = [(e[0], e[-1]) for e in entries] * (x.ndim if len(entries) == 1 else 1)
     return _core.pad(x, [width for pair in pairs for width in pair], mode, constant_values)
 
 
@@ -316,17 +331,12 @@ def batched_tensordot(x: Any, y: Any, axes: Any = 2) -> _core.Variable:
     """For each element of the first axis of both, the product summed over pairs of axes: the last
     ones of x and the first of y, or two lists of axes."""
     x, y = _core.as_tensor(x, "batched_tensordot"), _core.as_tensor(y, "batched_tensordot")
-    if isinstance(axes, int):
-        return _core.batched_tensordot(
-            x, y, list(range(x.ndim - axes, x.ndim)), list(range(1, axes + 1))
-        )
-    first, second = (list(a) if isinstance(a, (list, tuple)) else [a] for a in axes)
-    return _core.batched_tensordot(x, y, first, second)
+    return _core.batched_tensordot(x, y, *_summed_axes("batched_tensordot", axes, x, y, first=1))
 
 
 __all__ = [
     name
     for name in list(globals())
     if not name.startswith("_")
-    and name not in ("annotations", "builtins", "Any", "config", "error")
+    and name not in ("annotations", "builtins", "Any", "np", "config", "error")
 ]

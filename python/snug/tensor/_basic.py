@@ -133,7 +133,27 @@ def _normal_axis(what: str, axis: Any, ndim: int) -> int:
 
 
 def _axis_list(axis: Any) -> list[int]:
-    return list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    return list(axis) if isinstance(axis, (list, tuple, range, np.ndarray)) else [axis]
+
+
+def _summed_axes(what: str, axes: Any, a: Any, b: Any, first: int) -> tuple[list[int], list[int]]:
+    """The axes of a product of a and b: the last ones of a and those of b from `first` on, if
+    `axes` is a number, else two lists."""
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= builtins.min(a.ndim, b.ndim) - first:
+            raise error(
+                ValueError,
+                f"{what}: axes is {axes}, but the tensors have {a.ndim} and {b.ndim} dimensions",
+                f"at most {builtins.max(0, builtins.min(a.ndim, b.ndim) - first)} are summed over",
+            )
+        return list(range(a.ndim - axes, a.ndim)), list(range(first, first + axes))
+    if not isinstance(axes, (list, tuple, np.ndarray)) or len(axes) != 2:
+        raise error(
+            TypeError,
+            f"{what}: axes must be a number or two lists of axes, got {axes!r}",
+            "write axes=1, or axes=[[1], [0]]: axes of the first and of the second tensor",
+        )
+    return _axis_list(axes[0]), _axis_list(axes[1])
 
 
 # ---- constants and conversions
@@ -159,6 +179,7 @@ def as_tensor_variable(x: Any, name: str | None = None, ndim: int | None = None)
     """x as a variable: variables as they are, numbers and arrays as constants, lists with
     variables in them stacked."""
     result = _core.as_tensor(x, "as_tensor_variable")
+    ndim = None if ndim is None else _integer("as_tensor_variable: ndim", ndim)
     if ndim is not None and result.ndim != ndim:
         if result.ndim > ndim:
             extra = result.ndim - ndim
@@ -309,21 +330,27 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> _core.Variable:
     return _core.transpose(x, axes)
 
 
+def _ones(what: str, count: Any) -> list[str]:
+    """New axes for dimshuffle; more than a few are a mistake, which dimshuffle explains."""
+    return ["x"] * builtins.min(_integer(f"{what}: n_ones", count), 100)
+
+
 def shape_padleft(t: Any, n_ones: int = 1) -> _core.Variable:
     """t with n_ones new broadcastable axes in front."""
     t = _core.as_tensor(t, "shape_padleft")
-    return t.dimshuffle(*["x"] * n_ones, *range(t.ndim))
+    return t.dimshuffle(*_ones("shape_padleft", n_ones), *range(t.ndim))
 
 
 def shape_padright(t: Any, n_ones: int = 1) -> _core.Variable:
     """t with n_ones new broadcastable axes at the end."""
     t = _core.as_tensor(t, "shape_padright")
-    return t.dimshuffle(*range(t.ndim), *["x"] * n_ones)
+    return t.dimshuffle(*range(t.ndim), *_ones("shape_padright", n_ones))
 
 
 def shape_padaxis(t: Any, axis: int) -> _core.Variable:
     """t with one new broadcastable axis at place `axis`."""
     t = _core.as_tensor(t, "shape_padaxis")
+    axis = _integer("shape_padaxis: axis", axis)
     if not -t.ndim - 1 <= axis <= t.ndim:
         raise error(IndexError, f"shape_padaxis: axis {axis} is outside {-t.ndim - 1} to {t.ndim}")
     pattern: list[Any] = list(range(t.ndim))
@@ -347,6 +374,12 @@ def unbroadcast(x: Any, *axes: int) -> _core.Variable:
 def patternbroadcast(x: Any, broadcastable: Sequence[bool]) -> _core.Variable:
     """x with the given pattern of stretching axes."""
     x = _core.as_tensor(x, "patternbroadcast")
+    if not isinstance(broadcastable, (list, tuple)):
+        raise error(
+            TypeError,
+            f"patternbroadcast: expected a list of bools, got {broadcastable!r}",
+            "write patternbroadcast(x, (True, False)): True for the axes that stretch",
+        )
     if len(broadcastable) != x.ndim:
         raise error(
             ValueError, f"patternbroadcast: {len(broadcastable)} entries for {x.ndim} dimensions"
@@ -482,16 +515,7 @@ def inc_subtensor(
 def tensordot(a: Any, b: Any, axes: Any = 2) -> _core.Variable:
     """The product summed over pairs of axes: a number of them, or two lists."""
     a, b = _core.as_tensor(a, "tensordot"), _core.as_tensor(b, "tensordot")
-    if isinstance(axes, np.ndarray):
-        axes = axes.tolist()
-    if isinstance(axes, int):
-        return _core.tensordot(a, b, range(a.ndim - axes, a.ndim), range(axes))
-    if not isinstance(axes, (list, tuple)) or len(axes) != 2:
-        raise error(
-            TypeError, f"tensordot: axes must be a number or two lists of axes, got {axes!r}"
-        )
-    first, second = axes
-    return _core.tensordot(a, b, _axis_list(first), _axis_list(second))
+    return _core.tensordot(a, b, *_summed_axes("tensordot", axes, a, b, first=0))
 
 
 __all__ = [

@@ -10,7 +10,7 @@ import snug.tensor as T
 from snug import _core
 from snug._errors import error
 from snug._op_class import REQUIRED, OpClass, Table, add_attribute, make_classes
-from snug.tensor import _helpers
+from snug.tensor import _helpers, _indices
 
 _ALL_ROWS = _core.op_rows()
 ELEMENTWISE = frozenset(name for name, row in _ALL_ROWS.items() if "elementwise" in row["traits"])
@@ -232,7 +232,7 @@ _TABLE: Table = {
     "IncSubtensor": (
         ["slice_inc", "slice_set"],
         {"idx_list": REQUIRED, **_PUT, "destroyhandler_tolerate_aliased": None},
-        lambda op, x, y, *inputs: _put(op, x, y, _helpers.fill_indices(op.idx_list, inputs)[0]),
+        lambda op, x, y, *inputs: _put(op, x, y, _indices.fill_indices(op.idx_list, inputs)[0]),
         "x with y added to a slice, or put there.",
     ),
     "Join": (
@@ -282,7 +282,7 @@ _TABLE: Table = {
     ),
     "Shape": (["shape"], {}, lambda op, x: T.shape(x), "The sizes."),
     "SpecifyShape": (
-        [],
+        ["specify_shape"],
         {},
         lambda op, x, shape: T.specify_shape(x, shape),
         "Says which sizes a tensor has; checked at the call.",
@@ -291,7 +291,7 @@ _TABLE: Table = {
     "Subtensor": (
         ["slice"],
         {"idx_list": REQUIRED},
-        lambda op, x, *inputs: _part(x, _helpers.fill_indices(op.idx_list, inputs)[0]),
+        lambda op, x, *inputs: _part(x, _indices.fill_indices(op.idx_list, inputs)[0]),
         "A slice.",
     ),
     "Sum": (

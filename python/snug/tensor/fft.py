@@ -7,12 +7,14 @@ NumPy's rfft and irfft are `real_fft` and `real_ifft` here."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from snug import _core
-from snug.tensor._basic import constant
+from snug._errors import error
+from snug.tensor._basic import _axis_list, _integer, constant
 
 __all__ = [
     "fft",
@@ -40,9 +42,11 @@ def _norm(norm: str | None) -> str:
 
 
 def _axes(axes: _Axes) -> list[int]:
-    if axes is None:
-        return []
-    return [axes] if isinstance(axes, int) else list(axes)
+    return [] if axes is None else _axis_list(axes)
+
+
+def _sizes(s: Any) -> list[int]:
+    return [] if s is None else _axis_list(s)
 
 
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> _Tensor:
@@ -69,14 +73,14 @@ def fftn(
     a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str | None = None
 ) -> _Tensor:
     """The transform along several axes, as numpy.fft.fftn."""
-    return _core.fftn(a, list(s or []), _axes(axes), _norm(norm))
+    return _core.fftn(a, _sizes(s), _axes(axes), _norm(norm))
 
 
 def ifftn(
     a: Any, s: Sequence[int] | None = None, axes: _Axes = None, norm: str | None = None
 ) -> _Tensor:
     """The inverse of fftn, as numpy.fft.ifftn."""
-    return _core.ifftn(a, list(s or []), _axes(axes), _norm(norm))
+    return _core.ifftn(a, _sizes(s), _axes(axes), _norm(norm))
 
 
 def fft2(
@@ -95,12 +99,12 @@ def ifft2(
 
 def fftfreq(n: int, d: float = 1.0) -> _Tensor:
     """The frequencies of the elements of a transform of n points at a distance of d."""
-    return constant(np.fft.fftfreq(n, d))
+    return constant(np.fft.fftfreq(_integer("fftfreq: n", n), d))
 
 
 def rfftfreq(n: int, d: float = 1.0) -> _Tensor:
     """The frequencies of the elements of a half transform of n points at a distance of d."""
-    return constant(np.fft.rfftfreq(n, d))
+    return constant(np.fft.rfftfreq(_integer("rfftfreq: n", n), d))
 
 
 def fftshift(x: Any, axes: _Axes = None) -> _Tensor:
@@ -117,9 +121,11 @@ _NORMS = {None: "backward", "ortho": "ortho", "no_norm": "no_norm"}
 
 
 def _theano_norm(what: str, norm: str | None) -> str:
-    if norm not in _NORMS:
-        raise ValueError(
-            f"{what}: invalid value {norm!r} for norm, must be None, 'ortho' or 'no_norm'"
+    if not isinstance(norm, (str, NoneType)) or norm not in _NORMS:
+        raise error(
+            ValueError,
+            f"{what}: invalid value {norm!r} for norm",
+            "choose None, 'ortho' or 'no_norm'",
         )
     return _NORMS[norm]
 
@@ -131,7 +137,11 @@ def rfft(inp: Any, norm: str | None = None) -> _Tensor:
     'ortho' for 1 / sqrt of the number of points."""
     x = _core.as_tensor(inp, "rfft")
     if x.ndim < 2:
-        raise TypeError(f"rfft: takes at least 2 dimensions, the first is the batch; got {x.ndim}")
+        raise error(
+            TypeError,
+            f"rfft: takes at least 2 dimensions, the first is the batch; got {x.ndim}",
+            "real_fft is NumPy's rfft, which takes one",
+        )
     norm = _theano_norm("rfft", norm)
     y = _core.rfft(x, None, -1, norm)
     if x.ndim > 2:
@@ -147,12 +157,16 @@ def irfft(inp: Any, norm: str | None = None, is_odd: bool = False) -> _Tensor:
     none."""
     x = _core.as_tensor(inp, "irfft")
     if x.ndim < 3:
-        raise TypeError(
+        raise error(
+            TypeError,
             "irfft: takes at least 3 dimensions, the first is the batch and the last has pairs; "
-            f"got {x.ndim}"
+            f"got {x.ndim}",
+            "real_ifft is NumPy's irfft, which takes complex tensors",
         )
     if is_odd not in (True, False):
-        raise ValueError(f"irfft: invalid value {is_odd!r} for is_odd, must be True or False")
+        raise error(
+            ValueError, f"irfft: invalid value {is_odd!r} for is_odd", "choose True or False"
+        )
     norm = _theano_norm("irfft", norm)
     y = _core.view_as_complex(x)
     if y.ndim > 2:

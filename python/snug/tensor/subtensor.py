@@ -2,9 +2,8 @@
 
 from snug.tensor._arrays import take
 from snug.tensor._basic import inc_subtensor, set_subtensor
-from snug.tensor._helpers import (
-    AdvancedBooleanIndexingError,
-    AdvancedIndexingError,
+from snug.tensor._helpers import AdvancedBooleanIndexingError, AdvancedIndexingError
+from snug.tensor._indices import (
     adv_index_broadcastable_pattern,
     as_index_variable,
     check_advanced_indexing_dimensions,

@@ -5,10 +5,10 @@ from snug.tensor._helpers import (
     NoneTypeT,
     SliceConstant,
     SliceType,
-    as_int_none_variable,
     none_type_t,
     slicetype,
 )
+from snug.tensor._indices import as_int_none_variable
 from snug.tensor._op_classes import (
     MakeSlice,
     make_slice,

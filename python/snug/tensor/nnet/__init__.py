@@ -6,6 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug._readable import no_attribute
 from snug.tensor._basic import abs_, clip, exp, log1p, switch
 from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
 from snug.tensor.nnet._confusion import confusion_matrix
@@ -126,3 +127,7 @@ def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:
     """
     stream = _core.RandomStream() if rng is None else getattr(rng, "stream", rng)
     return _core.dropout(x, p, stream)
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(__name__, name, ("snug.tensor",))

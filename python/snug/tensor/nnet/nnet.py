@@ -17,6 +17,7 @@ from snug._core import (
 )
 from snug._core import crossentropy_softmax_1hot_dx as crossentropy_softmax_1hot_with_bias_dx
 from snug._errors import error
+from snug.tensor._dtypes import discrete_dtypes
 from snug.tensor.nnet.sigm import hard_sigmoid, sigmoid, softplus, ultra_fast_sigmoid
 
 __all__ = [
@@ -93,7 +94,10 @@ def softmax_with_bias(x: Any, b: Any) -> _core.Variable:
 
 
 def relu(x: Any, alpha: Any = 0) -> _core.Variable:
-    """x where it is positive, else alpha * x."""
+    """x where it is positive, else alpha * x. Of integers the result is a float, as in Theano:
+    float32 of those up to 16 bits, else float64."""
+    x = _core.as_tensor(x, "relu")
+    x = _core.cast(x, _core.upcast(x.dtype, "float32")) if x.dtype in discrete_dtypes else x
     if isinstance(alpha, (int, float)) and alpha == 0:
         return _core.relu(x)
     return _core.leaky_relu(x, alpha)
