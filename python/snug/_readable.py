@@ -156,8 +156,8 @@ def make_package_readable() -> None:
 
 
 def no_attribute(module: str, name: str, parts: Sequence[str] = ()) -> AttributeError:
-    """The error of a module's __getattr__. Its hint is the name in one of `parts`, modules beside or
-    below it, else the nearest of its own, else the nearest of theirs."""
+    """The error of a module's __getattr__. Its hint is the name in one of `parts`, modules beside
+    or below it, else the nearest of its own, else the nearest of theirs."""
     names = {
         place: [n for n in vars(sys.modules[place]) if not n.startswith("_")]
         for place in (module, *parts)
