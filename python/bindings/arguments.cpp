@@ -74,8 +74,8 @@ bool flag_of(handle h, std::string_view what) {
 }
 
 double number_of(handle h, std::string_view what) {
-  const bool number = PyFloat_Check(h.ptr()) || PyIndex_Check(h.ptr()) ||
-                      PyArray_IsScalar(h.ptr(), Floating);
+  const bool number =
+      PyFloat_Check(h.ptr()) || PyIndex_Check(h.ptr()) || PyArray_IsScalar(h.ptr(), Floating);
   const double value = number && !is_variable(h) ? PyFloat_AsDouble(h.ptr()) : -1.0;
   if (!number || is_variable(h) || PyErr_Occurred()) {
     PyErr_Clear();

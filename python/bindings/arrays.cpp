@@ -340,10 +340,11 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
     if (!converted.is_valid() ||
         (downcast != Downcast::Always && !literal && !same_values(as_ndarray(data), converted)))
       fail(Fault::Type,
-           fmt::format(
-               "{}: {} cannot store accurately {}{}", what, describe_type(type), short_repr(data),
-               converted.is_valid() ? fmt::format("; it would become {}", stored_as(converted, data))
-                                    : std::string()),
+           fmt::format("{}: {} cannot store accurately {}{}", what, describe_type(type),
+                       short_repr(data),
+                       converted.is_valid()
+                           ? fmt::format("; it would become {}", stored_as(converted, data))
+                           : std::string()),
            fmt::format("make it a numpy array of dtype {}, or {}", name_of(type.dtype), allow));
     data = converted;
   }

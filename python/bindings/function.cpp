@@ -345,7 +345,8 @@ void bind_function(nb::module_& m) {
         return state_of(self).function.counter(name);
       },
       nb::arg("name"),
-      "A counter: programs, plans, instances, kernels, calls, kernels_from_cache; arena_bytes: what "
+      "A counter: programs, plans, instances, kernels, calls, kernels_from_cache; arena_bytes: "
+      "what "
       "is kept for the next call.");
   method(
       "free",

@@ -85,10 +85,11 @@ int slot_bool(PyObject* self) {
   if (v->owner) {
     std::string_view op = v->owner->op->name;
     if (op == "lt" || op == "le" || op == "gt" || op == "ge")
-      return refuse("Variables do not support boolean operations: the value of this comparison is "
-                    "not known yet",
-                    "write T.switch(a < b, ...) for `if a < b`, T.and_(a < b, b < c) for "
-                    "`a < b < c`");
+      return refuse(
+          "Variables do not support boolean operations: the value of this comparison is "
+          "not known yet",
+          "write T.switch(a < b, ...) for `if a < b`, T.and_(a < b, b < c) for "
+          "`a < b < c`");
   }
   return 1;
 }

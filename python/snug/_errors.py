@@ -48,7 +48,7 @@ def warn(text: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, stacklevel=level - 1)
+    warnings.warn(text, stacklevel=level)
 
 
 _PACKAGE = os.path.join(os.path.dirname(__file__), "")

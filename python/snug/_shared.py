@@ -42,7 +42,7 @@ def shared(
     `broadcastable` says so. A Recipe is materialised when it is first needed. `strict` and
     `allow_downcast` say what later calls of set_value may convert. The value is always copied,
     which `borrow` allows and does not demand; there is one place for it, so `target` changes
-    nothing. A list, a tuple, a dict or a text is kept as it is, for no expression to use, as in
+    nothing. A list, a tuple or a dict is kept as it is, for no expression to use, as in
     Theano: numpy.asarray(value) makes a tensor of it.
     """
     for constructor in reversed(_constructors):
@@ -60,15 +60,15 @@ def shared(
         )
     if isinstance(value, _core.Variable):
         raise error(TypeError, f"shared: {value} is a variable", "give an array or a number")
-    if value is None:
+    if value is None or isinstance(value, str):
         raise error(
             TypeError,
-            "shared: cannot make a shared variable of None",
-            "give a number or an array: numpy.zeros((3, 4), 'float32')",
+            f"shared: cannot make a shared variable of a {type(value).__name__}",
+            "give a number or an array: numpy.asarray(value)",
         )
     if name is not None and not isinstance(name, str):
         raise error(TypeError, f"shared: name must be a string, got {name!r}")
-    if isinstance(value, (list, tuple, dict, str)):
+    if isinstance(value, (list, tuple, dict)):
         return GenericSharedVariable(value, name)
     if isinstance(value, (bool, int, float)):
         value = np.asarray(value)

@@ -324,7 +324,7 @@ def test_shared_types():
         s = snug.shared(value, "s")
         assert (s.dtype, s.ndim, s.name) == (dtype, ndim, "s")
         assert type(s.get_value()) is np.ndarray
-    for bad in ([1, 2], "a", None, T.scalar(), {}, np.array(["a"])):
+    for bad in ("a", None, T.scalar(), np.array(["a"])):
         with pytest.raises(TypeError):
             snug.shared(bad)
 
