@@ -29,8 +29,8 @@ _SAME = """
     tensor.sharedvar tensor.slinalg tensor.sort tensor.subtensor tensor.type tensor.type_other
     tensor.utils tensor.var tensor.xlogx
     tensor.nnet tensor.nnet.abstract_conv tensor.nnet.blocksparse tensor.nnet.bn tensor.nnet.conv
-    tensor.nnet.conv3d2d tensor.nnet.corr tensor.nnet.ctc tensor.nnet.neighbours tensor.nnet.nnet
-    tensor.nnet.sigm
+    tensor.nnet.conv3d2d tensor.nnet.corr tensor.nnet.corr3d tensor.nnet.ctc
+    tensor.nnet.neighbours tensor.nnet.nnet tensor.nnet.sigm
     tensor.signal tensor.signal.conv tensor.signal.downsample tensor.signal.pool
     updates
 """

@@ -24,11 +24,21 @@ struct Descs {
 /// `any`: oneDNN chooses the layout of the weights.
 Descs descs(const ConvShape& s, DType dtype, bool any, Tag image) {
   const auto type = data_type(dtype);
+  const bool three = s.axes == 3;
+  const Tag one = three ? Tag::oidhw : Tag::oihw, grouped = three ? Tag::goidhw : Tag::goihw;
+  // The sizes in front, and those of all axes.
+  const auto sizes = [&](dnnl::memory::dims first, const dnnl::memory::dims& all) {
+    first.insert(first.end(), all.end() - s.axes, all.end());
+    return first;
+  };
+  const dnnl::memory::dims taps{s.kd, s.kh, s.kw};
   const dnnl::memory::desc w =
-      s.groups == 1 ? dnnl::memory::desc({s.o, s.c, s.kh, s.kw}, type, any ? Tag::any : Tag::oihw)
-                    : dnnl::memory::desc({s.groups, s.group_out(), s.group_in(), s.kh, s.kw}, type,
-                                         any ? Tag::any : Tag::goihw);
-  return {{{s.n, s.c, s.h, s.w}, type, image}, w, {{s.n, s.o, s.oh, s.ow}, type, image}};
+      s.groups == 1 ? dnnl::memory::desc(sizes({s.o, s.c}, taps), type, any ? Tag::any : one)
+                    : dnnl::memory::desc(sizes({s.groups, s.group_out(), s.group_in()}, taps), type,
+                                         any ? Tag::any : grouped);
+  return {{sizes({s.n, s.c}, {s.d, s.h, s.w}), type, image},
+          w,
+          {sizes({s.n, s.o}, {s.od, s.oh, s.ow}), type, image}};
 }
 
 /// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
@@ -38,14 +48,21 @@ struct Operand {
 };
 using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 
-/// `inside`: the layout of images that oneDNN works in; if it is another than channels last they
-/// are reordered on the way.
-std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag inside,
-                             const Operands& operands, std::uint64_t workspace_begin) {
-  const Descs plain = descs(s, dtype, false, Tag::nhwc);
+/// `outside`: how images lie in memory. `inside`: the layout that oneDNN works in; if it is another
+/// they are reordered on the way.
+std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag outside,
+                             Tag inside, const Operands& operands,
+                             std::uint64_t workspace_begin) {
+  const Descs plain = descs(s, dtype, false, outside);
   const Descs any = descs(s, dtype, true, inside);
-  const dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
+  dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
+  if (s.axes == 3) {
+    strides.insert(strides.begin(), s.sd);
+    dilation.insert(dilation.begin(), s.dd - 1);
+    low.insert(low.begin(), s.front);
+    high.insert(high.begin(), s.back);
+  }
   const auto direct = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, direct, any.x, any.w, any.y, strides, dilation, low,
@@ -146,13 +163,17 @@ class ConvCall : public native::Call {
     }
     const native::OmpThreads scope(site.threads);
     const std::string key =
-        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
+        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
+                    "{} {},{},{} {},{} {},{}",
                     static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
                     site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
-                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip);
+                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd,
+                    s.od, s.front, s.back, s.sd, s.dd);
     auto chain = cached_chain(key, [&] {
-      auto made = build(kind, s, compute, Tag::nhwc, operands, bytes);
-      return made ? made : build(kind, s, compute, Tag::any, operands, bytes);
+      const Tag outside = s.axes == 3 ? Tag::ncdhw : Tag::nhwc;
+      std::shared_ptr<Chain> made;
+      if (s.axes == 2) made = build(kind, s, compute, outside, outside, operands, bytes);
+      return made ? made : build(kind, s, compute, outside, Tag::any, operands, bytes);
     });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));
@@ -265,31 +286,49 @@ class TurningCall : public native::Call {
   std::uint64_t inner_ = 0;
 };
 
-std::unique_ptr<PreparedCall> prepare(const CallSite& site, ConvKind kind) {
+/// Null if oneDNN does not do it well.
+std::unique_ptr<PreparedCall> by_onednn(const CallSite& site, ConvKind kind, const ConvShape& s) {
+  if (site.runtime_sizes || s.work() == 0 || product(site.out[0].shape) == 0) return nullptr;
+  if (site.out[0].dtype == DType::BF16 && has_bfloat16())
+    if (auto call = ConvCall::make(site, kind, s, DType::BF16)) return call;
+  return ConvCall::make(site, kind, s, DType::F32);
+}
+
+std::unique_ptr<PreparedCall> prepare_3d(const CallSite& site, ConvKind kind) {
+  const native::ConvAttrs attrs(site.node->attrs);
+  auto call = by_onednn(site, kind, attrs.sizes(kind, site.in[0], site.in[1], site.out[0]));
+  return call ? std::move(call) : native::prepare_conv(site, kind);
+}
+
+std::unique_ptr<PreparedCall> prepare_last(const CallSite& site, ConvKind kind) {
   CallSite plain = site;
   for (int i = 0; i < 3; ++i)
     if (ArgDesc& a = i < 2 ? plain.in[i] : plain.out[0]; i != weight_operand(kind))
       a = plain_desc(a);
-  const ConvShape s =
-      native::ConvAttrs(site.node->attrs).sizes(kind, plain.in[0], plain.in[1], plain.out[0]);
-  if (!site.runtime_sizes && s.work() != 0 && product(site.out[0].shape) != 0) {
-    if (site.out[0].dtype == DType::BF16 && has_bfloat16())
-      if (auto call = ConvCall::make(site, kind, s, DType::BF16)) return call;
-    if (auto call = ConvCall::make(site, kind, s, DType::F32)) return call;
-  }
-  return std::make_unique<TurningCall>(site, plain, kind);
+  const native::ConvAttrs attrs(site.node->attrs);
+  auto call = by_onednn(site, kind, attrs.sizes(kind, plain.in[0], plain.in[1], plain.out[0]));
+  return call ? std::move(call) : std::make_unique<TurningCall>(site, plain, kind);
 }
 
 }  // namespace
 
 std::unique_ptr<PreparedCall> prepare_conv2d_last(const CallSite& site) {
-  return prepare(site, ConvKind::Forward);
+  return prepare_last(site, ConvKind::Forward);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_input_last(const CallSite& site) {
-  return prepare(site, ConvKind::GradInput);
+  return prepare_last(site, ConvKind::GradInput);
 }
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_weight_last(const CallSite& site) {
-  return prepare(site, ConvKind::GradWeight);
+  return prepare_last(site, ConvKind::GradWeight);
+}
+std::unique_ptr<PreparedCall> prepare_conv3d(const CallSite& site) {
+  return prepare_3d(site, ConvKind::Forward);
+}
+std::unique_ptr<PreparedCall> prepare_conv3d_grad_input(const CallSite& site) {
+  return prepare_3d(site, ConvKind::GradInput);
+}
+std::unique_ptr<PreparedCall> prepare_conv3d_grad_weight(const CallSite& site) {
+  return prepare_3d(site, ConvKind::GradWeight);
 }
 
 }  // namespace snug::onednn

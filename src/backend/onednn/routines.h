@@ -12,6 +12,9 @@ bool has_bfloat16();
 // same name.
 std::unique_ptr<PreparedCall> prepare_dot(const CallSite& site);  // and batched_dot
 std::unique_ptr<PreparedCall> prepare_affine(const CallSite& site);
+std::unique_ptr<PreparedCall> prepare_conv3d(const CallSite& site);
+std::unique_ptr<PreparedCall> prepare_conv3d_grad_input(const CallSite& site);
+std::unique_ptr<PreparedCall> prepare_conv3d_grad_weight(const CallSite& site);
 // On images with channels last.
 std::unique_ptr<PreparedCall> prepare_conv2d_last(const CallSite& site);
 std::unique_ptr<PreparedCall> prepare_conv2d_grad_input_last(const CallSite& site);
