@@ -1,4 +1,4 @@
-"""Theano's op classes of convolutions and of pooling, as those of snug.tensor._op_classes."""
+"""Theano's op classes of convolutions and of pooling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import snug.tensor as T
 from snug import _core
-from snug.tensor._op_classes import Table, make_classes
+from snug._op_class import Table, make_classes
 
 
 def _sizes(op: Any, shape: Any, known: Any, axes: int) -> list[Any]:
@@ -53,7 +53,7 @@ def _grad_inputs(axes: int) -> Any:
 
 
 def _classes(axes: int, names: tuple[str, str, str], abstract: bool, module: str) -> dict[str, Any]:
-    """The three classes of a convolution over some axes. Abstract ones know shapes, and may flip."""
+    """The three classes of a convolution over some axes. Abstract ones know shapes and may flip."""
     ones = (1,) * axes
     ways: dict[str, Any] = {"border_mode": "valid", "subsample": ones}
     shapes = {"imshp": None, "kshp": None} if abstract else {}
@@ -77,7 +77,7 @@ def _classes(axes: int, names: tuple[str, str, str], abstract: bool, module: str
             f"The gradient of a {kind} by its images; the call gives their last sizes.",
         ),
     }
-    return make_classes(table, {}, module)
+    return make_classes(table, module)
 
 
 def abstract_classes(axes: int, module: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Convolutions, their gradients as functions, the shapes of what they give, and enlarging images."""
+"""Convolutions, their gradients as functions, the shapes of what they give, enlarging images."""
 
 from __future__ import annotations
 

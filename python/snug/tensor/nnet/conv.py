@@ -6,7 +6,7 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor._op_classes import make_classes
+from snug._op_class import make_classes
 from snug.tensor.nnet import abstract_conv
 
 __all__ = ["ConvOp", "conv2d"]
@@ -66,6 +66,5 @@ ConvOp = make_classes(
             "A convolution with steps of dx rows and dy columns; output_mode: 'valid' or 'full'.",
         )
     },
-    {},
     __name__,
 )["ConvOp"]

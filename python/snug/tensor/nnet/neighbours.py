@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from snug import _core
-from snug.tensor._op_classes import make_classes
+from snug._op_class import make_classes
 
 __all__ = ["Images2Neibs", "images2neibs", "neibs2images"]
 
@@ -56,6 +56,5 @@ Images2Neibs = make_classes(
             "Windows of images as the rows of a matrix.",
         )
     },
-    {},
     __name__,
 )["Images2Neibs"]
