@@ -159,7 +159,8 @@ def no_attribute(module: str, name: str, parts: Sequence[str] = ()) -> Attribute
     """The error of a module's __getattr__. Its hint is the name in one of `parts`, modules beside
     or below it, else the nearest of its own, else the nearest of theirs."""
     names = {
-        place: [n for n in vars(sys.modules[place]) if not n.startswith("_")]
+        place: vars(sys.modules[place]).get("__all__")
+        or [n for n in vars(sys.modules[place]) if not n.startswith("_")]
         for place in (module, *parts)
     }
     found = [place for place in parts if name in names[place]]

@@ -41,7 +41,9 @@ bool is_sum(const Node& n) {
                                             "conv3d_grad_weight",
                                             "dot",
                                             "max_unpool"};
-  return std::find(std::begin(kProducts), std::end(kProducts), n.op->name) != std::end(kProducts);
+  std::string_view name = n.op->name;
+  if (name.ends_with("_last")) name.remove_suffix(5);  // the same op with channels last
+  return std::find(std::begin(kProducts), std::end(kProducts), name) != std::end(kProducts);
 }
 
 /// Rounding anywhere in it reaches every element.

@@ -64,6 +64,6 @@ def debug_assert(condition: Any, msg: str | None = None) -> None:
 def missing_test_message(msg: str) -> None:
     """What config.compute_test_value says to do about a test value that is not there."""
     if config.compute_test_value == "raise":
-        raise AttributeError(msg)
+        raise error(AttributeError, msg)
     if config.compute_test_value == "warn":
         warnings.warn(msg, stacklevel=2)

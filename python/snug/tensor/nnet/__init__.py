@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from snug import _core
 from snug._errors import error
 from snug._readable import no_attribute
-from snug.tensor._basic import cast, ceil, constant
 from snug.tensor.nnet import (
     _op_classes,
     abstract_conv,
@@ -85,9 +85,7 @@ def conv2d(
     unshared: bool = False,
 ) -> _core.Variable:
     if input_shape is not None and image_shape is not None:
-        raise error(
-            ValueError, "conv2d: input_shape and image_shape are the same; both are given"
-        )
+        raise error(ValueError, "conv2d: input_shape and image_shape are the same; both are given")
     return abstract_conv2d(
         *(input, filters, input_shape, filter_shape, border_mode, subsample, filter_flip),
         *(filter_dilation, num_groups, unshared),
@@ -120,7 +118,7 @@ def spatial_transformer(
     """Images (batch, channels, rows, columns) at the places that affine maps theta (batch, 2, 3)
     give, by bilinear interpolation. Coordinates (x, y) go from -1 to 1 over the images.
 
-    scale_width, scale_height  the size of the result in terms of that of the images
+    scale_width, scale_height  the size of the result in terms of that of the images, rounded up
     border                     what lies outside: "zero", or "nearest" for the element at the border
     """
     img = _core.as_tensor(img, "spatial_transformer")
@@ -128,10 +126,10 @@ def spatial_transformer(
         raise error(
             TypeError, f"spatial_transformer: images have 4 dimensions, {img} has {img.ndim}"
         )
-    sizes = [
-        cast(ceil(size * constant(float(scale), dtype="float64")), "int64")
-        for size, scale in ((img.shape[2], scale_height), (img.shape[3], scale_width))
-    ]
+    sizes = []
+    for size, scale in ((img.shape[2], scale_height), (img.shape[3], scale_width)):
+        ratio = Fraction(scale).limit_denominator(1_000_000)
+        sizes.append((size * ratio.numerator + ratio.denominator - 1) // ratio.denominator)
     return _core.sample_grid(img, _core.affine_grid(theta, *sizes), border)
 
 

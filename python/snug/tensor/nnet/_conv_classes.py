@@ -53,7 +53,7 @@ def _grad_inputs(axes: int) -> Any:
 
 
 def _classes(axes: int, names: tuple[str, str, str], abstract: bool, module: str) -> dict[str, Any]:
-    """The three classes of a convolution over some axes. Abstract ones know shapes and may flip."""
+    """The three classes of a convolution over some axes; abstract ones know shapes and may flip."""
     ones = (1,) * axes
     ways: dict[str, Any] = {"border_mode": "valid", "subsample": ones}
     shapes = {"imshp": None, "kshp": None} if abstract else {}

@@ -1,4 +1,4 @@
-"""Convolutions, their gradients as functions, the shapes of what they give, enlarging images."""
+"""Convolutions, their gradients as functions, the shapes of their results, and enlarging images."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ from snug.tensor.nnet._conv_classes import abstract_classes
 from snug.tensor.opt import Assert
 
 __all__ = [
-    "AbstractConv2d",
-    "AbstractConv2d_gradInputs",
-    "AbstractConv2d_gradWeights",
-    "AbstractConv3d",
-    "AbstractConv3d_gradInputs",
-    "AbstractConv3d_gradWeights",
     "assert_conv_shape",
     "assert_shape",
     "bilinear_kernel_1D",
@@ -100,9 +94,7 @@ def _padding(what: str, border_mode: Any, axes: int) -> tuple[str, list[int]]:
 
 
 def _steps(what: str, name: str, value: Any, axes: int) -> tuple[int, ...]:
-    if isinstance(value, (list, tuple)) and (
-        len(value) != axes or not all(map(_is_size, value))
-    ):
+    if isinstance(value, (list, tuple)) and (len(value) != axes or not all(map(_is_size, value))):
         number = {1: "one", 2: "two", 3: "three"}[axes]
         raise error(
             TypeError, f"{what}: {name} must be an integer or {number} of them, got {value!r}"
@@ -165,9 +157,7 @@ def _conv(
     num_groups: int,
 ) -> _core.Variable:
     what = f"conv{axes}d"
-    options = _options(
-        what, border_mode, subsample, filter_dilation, filter_flip, num_groups, axes
-    )
+    options = _options(what, border_mode, subsample, filter_dilation, filter_flip, num_groups, axes)
     if options[0] != "valid":
         filters = _sized(what, filters, filter_shape, axes)
     return getattr(_core, what)(input, filters, *options)
@@ -534,7 +524,11 @@ def get_conv_shape_1axis(
 
 
 def get_conv_output_shape(
-    image_shape: Any, kernel_shape: Any, border_mode: Any, subsample: Any, filter_dilation: Any = None
+    image_shape: Any,
+    kernel_shape: Any,
+    border_mode: Any,
+    subsample: Any,
+    filter_dilation: Any = None,
 ) -> tuple[Any, ...]:
     """The shape of the result of a convolution; None where a size that it needs is."""
     axes = len(image_shape) - 2
@@ -646,12 +640,14 @@ def check_conv_gradinputs_shape(
 
 
 def assert_conv_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """The sizes of a convolution, checked: batch and channels are not negative, the others positive.
-    Those that are not known now are checked when they run."""
+    """The sizes of a convolution, checked: batch and channels are not negative, the others are
+    positive. Those that are not known now are checked when they run."""
     checked = []
     for axis, size in enumerate(shape):
         positive = axis >= 2
-        text = f"the size of axis {axis} of a convolution must be {'positive' if positive else '>= 0'}"
+        text = (
+            f"the size of axis {axis} of a convolution must be {'positive' if positive else '>= 0'}"
+        )
         try:
             known = int(get_scalar_constant_value(size))
         except NotScalarConstantError:
@@ -683,7 +679,7 @@ def bilinear_kernel_1D(ratio: Any, normalize: bool = True) -> _core.Variable:
 
 
 def bilinear_kernel_2D(ratio: Any, normalize: bool = True) -> _core.Variable:
-    """The outer product of two of bilinear_kernel_1D; ratio: one, or a pair for rows and columns."""
+    """The outer product of two of bilinear_kernel_1D; ratio: of both, or a pair."""
     rows, columns = ratio if isinstance(ratio, tuple) else (ratio, ratio)
     vertical = bilinear_kernel_1D(rows, normalize).dimshuffle(0, "x")
     return bilinear_kernel_1D(columns, normalize).dimshuffle("x", 0) * vertical
@@ -726,4 +722,6 @@ def bilinear_upsampling(
 
 # ---- classes
 
-globals().update(abstract_classes(2, __name__) | abstract_classes(3, __name__))
+_CLASSES = abstract_classes(2, __name__) | abstract_classes(3, __name__)
+globals().update(_CLASSES)
+__all__ += sorted(_CLASSES)

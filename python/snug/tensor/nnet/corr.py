@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from snug.tensor.nnet._conv_classes import correlation_classes
 
-__all__ = ["CorrMM", "CorrMM_gradInputs", "CorrMM_gradWeights"]
-
-globals().update(correlation_classes(2, __name__))
+_CLASSES = correlation_classes(2, __name__)
+globals().update(_CLASSES)
+__all__ = sorted(_CLASSES)

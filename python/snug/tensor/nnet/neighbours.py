@@ -20,8 +20,8 @@ def _sizes(value: Any, count: int, what: str) -> list[Any]:
 def images2neibs(
     ten4: Any, neib_shape: Any, neib_step: Any = None, mode: str = "valid"
 ) -> _core.Variable:
-    """A matrix with one row per window of images (batch, channels, rows, columns): by image, channel,
-    row and column of the window, its elements in C order.
+    """A matrix with one row per window of images (batch, channels, rows, columns): by image,
+    channel, row and column of the window, its elements in C order.
 
     neib_shape  rows and columns of a window
     neib_step   rows and columns from window to window; without it they lie side by side

@@ -6,9 +6,11 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
+from snug.tensor._basic import maximum
+from snug.tensor._op_classes import make_classes
 from snug.tensor._sizes import integers
 
-__all__ = ["max_pool_2d_same_size", "pool_2d", "pool_3d"]
+__all__ = ["Pool", "max_pool_2d_same_size", "pool_2d", "pool_3d"]
 
 
 def _one_of(what: str, name: str, value: Any, old: str, old_value: Any) -> Any:
@@ -43,7 +45,8 @@ def _pool(
     input = _core.as_tensor(input, what)
     if input.ndim < ndim:
         raise error(
-            NotImplementedError, f"{what}: {input} has {input.ndim} dimensions, at least {ndim} go"
+            NotImplementedError,
+            f"{what}: {input} has {input.ndim} dimensions, it needs at least {ndim}",
         )
     return _core.pool(
         input,
@@ -98,3 +101,60 @@ def max_pool_2d_same_size(input: Any, patch_size: Any) -> _core.Variable:
     """input where it is the largest of its window, else 0. Windows lie side by side."""
     size = integers("max_pool_2d_same_size", "patch_size", patch_size, 2)
     return _core.max_pool_same_size(input, size)
+
+
+def _windows(size: Any, window: int, stride: int, ignore_border: bool) -> Any:
+    """How many windows an axis has."""
+
+    def at_least_0(value: Any) -> Any:
+        return maximum(value, 0) if isinstance(value, _core.Variable) else max(value, 0)
+
+    if ignore_border:
+        return at_least_0((size - window) // stride + 1)
+    if stride >= window:
+        return (size - 1) // stride + 1
+    return at_least_0((size - 1 - window + stride) // stride) + 1
+
+
+def _out_shape(
+    imgshape: Any,
+    ws: Any = None,
+    ignore_border: bool = False,
+    stride: Any = None,
+    pad: Any = None,
+    ndim: int = 2,
+    ds: Any = None,
+    st: Any = None,
+    padding: Any = None,
+) -> list[Any]:
+    """The shape of what pooling gives of images of imgshape."""
+    ws = integers("Pool", "ws", _one_of("Pool", "ws", ws, "ds", ds), ndim)
+    stride = _one_of("Pool", "stride", stride, "st", st)
+    pad = _one_of("Pool", "pad", pad, "padding", padding)
+    steps = ws if stride is None else integers("Pool", "stride", stride, ndim)
+    more = (0,) * ndim if pad is None else integers("Pool", "pad", pad, ndim)
+    sizes = list(imgshape)
+    for k in range(ndim):
+        axis = len(sizes) - ndim + k
+        sizes[axis] = _windows(sizes[axis] + 2 * more[k], ws[k], steps[k], ignore_border)
+    return sizes
+
+
+def _build(op: Any, x: Any, ws: Any, stride: Any = None, pad: Any = None) -> _core.Variable:
+    return _pool(op.ndim, x, ws, op.ignore_border, stride, pad, op.mode, None, None, None)
+
+
+Pool = make_classes(
+    {
+        "Pool": (
+            ["average_pool", "max_pool"],
+            {"ignore_border": False, "mode": "max", "ndim": 2, "openmp": None},
+            _build,
+            "Pooling over the last `ndim` axes; a call gives the images, the window, the stride "
+            "and the padding.",
+        )
+    },
+    {},
+    __name__,
+)["Pool"]
+Pool.out_shape = staticmethod(_out_shape)
