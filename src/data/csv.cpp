@@ -118,7 +118,9 @@ bool parse(std::string_view text, T& value) {
 class Csv : public Source {
  public:
   Csv(const std::string& path, const CsvOptions& options) : file_(path), options_(options) {
-    Lines lines(file_, 0);
+    std::string mark(3, ' ');  // of UTF-8, which some programs write
+    if (file_.size() >= 3) file_.read(0, 3, mark.data());
+    Lines lines(file_, mark == "\xEF\xBB\xBF" ? 3 : 0);
     std::string_view line;
     std::int64_t skipped = 0;
     do {

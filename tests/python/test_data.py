@@ -113,11 +113,10 @@ def test_npz_with_large_sizes(tmp_path):
     np.testing.assert_array_equal(data.npz(tmp_path / "a.npz").read(0, 9)[0], x)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "int16"])
-def test_npz_that_is_inflated_in_places(tmp_path, dtype):
+def test_npz_that_is_inflated_in_places(tmp_path):
     """More than is kept inflated: any place is reached from a point before it."""
-    rows, width = 5000, 2**14 // np.dtype(dtype).itemsize
-    x = np.repeat(np.arange(rows), width).reshape(rows, width).astype(dtype)
+    rows, width = 5000, 2**11
+    x = np.repeat(np.arange(rows), width).reshape(rows, width).astype("float64")
     np.savez_compressed(tmp_path / "a.npz", x=x)
     source = data.npz(tmp_path / "a.npz")
     assert source.block > 1
@@ -177,13 +176,14 @@ def test_hdf5_with_several_datasets(tmp_path):
 
 def test_csv(tmp_path):
     (tmp_path / "a.csv").write_text(
-        'a,"b, c",kind\r\n1,2.5e1,cat\r\n\r\n-3,,"dog ""x"""\r\n+5, 7 ,cat'
+        '\ufeffa,"b, c",kind\r\n1,2.5e1,cat\r\n\r\n-3,,"dog ""x"""\r\n+5, 7 ,cat'
     )
     source = data.csv(tmp_path / "a.csv", label="kind")
     assert source.classes == ["cat", 'dog "x"']
     x, y = source.read(0, 3)
     np.testing.assert_array_equal(x, np.array([[1, 25], [-3, np.nan], [5, 7]], "float32"))
     np.testing.assert_array_equal(y, [0, 1, 0])
+    assert data.csv(tmp_path / "a.csv", columns=["a"]).fields[0].shape == (1,)
     assert data.csv(tmp_path / "a.csv", columns=["b, c"]).fields[0].shape == (1,)
     with pytest.raises(ValueError, match="row 0, column 'kind': 'cat' is no number"):
         data.csv(tmp_path / "a.csv").read(0, 1)
