@@ -35,6 +35,7 @@ MODULES = {
     "snug.tensor.nlinalg": "Linear algebra",
     "snug.tensor.fft": "Fourier transforms",
     "snug.gradient": "Gradients",
+    "snug.data": "Data",
 }
 
 

@@ -15,7 +15,7 @@ import os as _os
 from snug import _readable as _readable
 
 # isort: split
-from snug import _core, compile, gof, gradient, ifelse, printing, tensor
+from snug import _core, compile, data, gof, gradient, ifelse, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
 from snug._config import config
@@ -88,6 +88,7 @@ __all__ = [
     "clone",
     "compile",
     "config",
+    "data",
     "debugprint",
     "function",
     "get_test_value",
