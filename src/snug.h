@@ -4,6 +4,7 @@
 #include "autodiff/grad.h"
 #include "expr/serialize.h"
 #include "ops/functions.h"
+#include "optim/optim.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.
 ///

@@ -119,6 +119,7 @@ void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);
+void bind_optim(nb::module_& m);
 
 // ---- index.cpp
 

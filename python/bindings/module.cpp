@@ -26,4 +26,5 @@ NB_MODULE(_core, m) {
   bind_function(m);
   bind_pickle(m);
   bind_settings(m);
+  bind_optim(m);
 }
