@@ -3,6 +3,8 @@
 #include "autodiff/derivatives.h"
 #include "autodiff/grad.h"
 #include "expr/serialize.h"
+#include "io/checkpoints.h"
+#include "io/tensor_file.h"
 #include "ops/functions.h"
 #include "optim/optim.h"
 

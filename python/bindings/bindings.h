@@ -120,6 +120,7 @@ void bind_function(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);
 void bind_optim(nb::module_& m);
+void bind_io(nb::module_& m);
 
 // ---- index.cpp
 

@@ -27,4 +27,5 @@ NB_MODULE(_core, m) {
   bind_pickle(m);
   bind_settings(m);
   bind_optim(m);
+  bind_io(m);
 }

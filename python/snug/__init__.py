@@ -11,7 +11,7 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core, compile, gof, gradient, ifelse, optim, printing, tensor
+from snug import _core, compile, gof, gradient, ifelse, io, optim, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
 from snug._config import config
@@ -88,6 +88,7 @@ __all__ = [
     "gradient",
     "ifelse",
     "install_as_theano",
+    "io",
     "loop",
     "map",
     "map_variables",

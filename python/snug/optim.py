@@ -7,7 +7,7 @@ The formulas are those of torch.optim, with their defaults. A rule takes the los
 of the parameters. `rate` is a number, a shared variable (to set it between calls), a schedule, or a
 function of the step, which counts from 0. All rules take these options besides their own:
 
-    weight_decay=0        adds weight_decay * parameter to the gradient (adamw: shrinks the parameter)
+    weight_decay=0        adds weight_decay * parameter to the gradient (adamw: shrinks it)
     clip_value=0          gradients clipped to [-clip_value, clip_value]; 0: not
     clip_norm=0           each gradient scaled to this L2 norm at most
     clip_global_norm=0    all gradients together scaled to this L2 norm at most
