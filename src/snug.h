@@ -3,6 +3,8 @@
 #include "autodiff/derivatives.h"
 #include "autodiff/grad.h"
 #include "expr/serialize.h"
+#include "nn/layers.h"
+#include "nn/losses.h"
 #include "ops/functions.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.
