@@ -5,6 +5,8 @@
 #include "expr/serialize.h"
 #include "io/checkpoints.h"
 #include "io/tensor_file.h"
+#include "nn/layers.h"
+#include "nn/losses.h"
 #include "ops/functions.h"
 #include "optim/optim.h"
 

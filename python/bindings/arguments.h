@@ -94,6 +94,7 @@ void define(nb::module_& m, const char* name, R (*f)(P...), const Extra&... extr
 // Called by bind_ops.
 void bind_arrays(nb::module_& m);
 void bind_complex(nb::module_& m);
+void bind_convolutions(nb::module_& m);
 void bind_fft(nb::module_& m);
 void bind_gradients(nb::module_& m);
 void bind_graphs(nb::module_& m);

@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
   bind_index(m);
   bind_ops(m);
   bind_function(m);
+  bind_nn(m);
   bind_pickle(m);
   bind_settings(m);
   bind_optim(m);

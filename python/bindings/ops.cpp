@@ -92,23 +92,6 @@ void bind_reductions(nb::module_& m) {
 void bind_linear(nb::module_& m) {
   define(m, "tensordot", tensordot, tensor_arg("a"), tensor_arg("b"), arg("axes_a"), arg("axes_b"),
          "The product summed over pairs of axes.");
-  m.def(
-      "conv2d",
-      [](handle x, handle w, const std::string& border_mode, handle pad,
-         std::pair<std::int64_t, std::int64_t> subsample,
-         std::pair<std::int64_t, std::int64_t> dilation, bool flip, std::int64_t groups) {
-        UserLine line;
-        ConvOptions options;
-        options.border_mode = border_mode;
-        options.pad = ints_of(pad);
-        options.subsample = {subsample.first, subsample.second};
-        options.dilation = {dilation.first, dilation.second};
-        options.flip = flip;
-        options.groups = groups;
-        return tensor_of(conv2d(as_tensor(x, "conv2d"), as_tensor(w, "conv2d"), options));
-      },
-      tensor_arg("x"), tensor_arg("w"), arg("border_mode"), arg("pad"), arg("subsample"),
-      arg("dilation"), arg("flip"), arg("groups"), doc_of("conv2d").c_str());
 }
 
 void bind_random(nb::module_& m) {
@@ -188,6 +171,7 @@ void bind_ops(nb::module_& m) {
   bind_elementwise(m);
   bind_reductions(m);
   bind_complex(m);
+  bind_convolutions(m);
   bind_fft(m);
   bind_shapes(m);
   bind_arrays(m);

@@ -29,8 +29,18 @@ constexpr double kRoundings = 64;
 bool is_sum(const Node& n) {
   if (has(*n.op, kReduction))
     return static_cast<ReduceOp>(n.attrs.integer("reduce")) == ReduceOp::Sum;
-  constexpr std::string_view kProducts[] = {
-      "affine", "batched_dot", "conv2d", "conv2d_grad_input", "conv2d_grad_weight", "dot"};
+  constexpr std::string_view kProducts[] = {"affine",
+                                            "average_pool",
+                                            "average_pool_grad",
+                                            "batched_dot",
+                                            "conv2d",
+                                            "conv2d_grad_input",
+                                            "conv2d_grad_weight",
+                                            "conv3d",
+                                            "conv3d_grad_input",
+                                            "conv3d_grad_weight",
+                                            "dot",
+                                            "max_unpool"};
   return std::find(std::begin(kProducts), std::end(kProducts), n.op->name) != std::end(kProducts);
 }
 

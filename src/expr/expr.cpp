@@ -226,6 +226,10 @@ void SharedVariable::check_fits(const Array& value) const {
       fail(Fault::Type,
            fmt::format("shared variable {}: axis {} is broadcastable, so its size is 1, not {}",
                        name.empty() ? "(no name)" : name, i, value.shape[i]));
+    else if (type.shape[i] >= 0 && value.shape[i] != type.shape[i])
+      fail(Fault::Type,
+           fmt::format("shared variable {}: axis {} has size {}, not {}",
+                       name.empty() ? "(no name)" : name, i, type.shape[i], value.shape[i]));
 }
 
 const Recipe* SharedVariable::recipe() const { return cell_->recipe.get(); }

@@ -112,6 +112,20 @@ BatchRule batch_filters(const BatchArgs& a) {
   return a.axis[0] <= 0 && a.axis[1] <= 0 ? summed({0, 0}) : no();
 }
 
+BatchRule batch_windows(const BatchArgs& a) {
+  const int axis = common_axis(a, 0, a.in.size());
+  const int windows = static_cast<int>(a.attrs.ints("window").size());
+  if (axis == kWhole || axis >= a.in[0]->ndim() - windows) return no();
+  return rows(axis, std::vector<int>(a.in.size(), axis));
+}
+
+BatchRule batch_windows_sized(const BatchArgs& a) {
+  BatchRule rule = batch_windows(a);
+  rule.cut.resize(a.in.size() - 1);
+  rule.rows_at = rule.axis;
+  return rule;
+}
+
 BatchRule batch_solve(const BatchArgs& a) {
   return a.axis[0] == kWhole && a.axis[1] == 1 ? rows(1, {kWhole, 1}) : no();
 }

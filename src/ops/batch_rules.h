@@ -13,6 +13,9 @@ BatchRule batch_batched_dot(const BatchArgs& a);
 BatchRule batch_images(const BatchArgs& a);         // conv2d: images by whole filters
 BatchRule batch_images_second(const BatchArgs& a);  // gradient by images: input 1 has the rows
 BatchRule batch_filters(const BatchArgs& a);        // gradient by filters: summed
+/// Pooling, whose windows are on the last axes; with the shape of the result as input.
+BatchRule batch_windows(const BatchArgs& a);
+BatchRule batch_windows_sized(const BatchArgs& a);
 BatchRule batch_solve(const BatchArgs& a);          // columns of the right-hand side
 BatchRule batch_dimshuffle(const BatchArgs& a);
 BatchRule batch_broadcast_to(const BatchArgs& a);

@@ -263,17 +263,6 @@ Expr batched_dot(const Arg& a, const Arg& b);
 Expr tensordot(const Arg& a, const Arg& b, const std::vector<std::int64_t>& axes_a,
                const std::vector<std::int64_t>& axes_b);
 
-struct ConvOptions {
-  std::string border_mode = "valid";   // "valid", "half", "full"; or
-  std::vector<std::int64_t> pad = {};  // (rows, columns) or (top, bottom, left, right)
-  std::array<std::int64_t, 2> subsample = {1, 1};
-  std::array<std::int64_t, 2> dilation = {1, 1};
-  bool flip = true;  // a convolution; false: a correlation
-  std::int64_t groups = 1;
-};
-/// Images (batch, channels, rows, columns), filters (out, in / groups, rows, columns).
-Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& options = {});
-
 // ---- random numbers ----
 
 /// A source of random expressions. Each draw has a state of its own, a shared variable that moves
@@ -330,6 +319,7 @@ Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
 // Areas with a header of their own.
 #include "ops/branch_functions.h"
 #include "ops/complex_functions.h"
+#include "ops/conv_functions.h"
 #include "ops/fft_functions.h"
 #include "ops/index_functions.h"
 #include "ops/layout_functions.h"

@@ -77,7 +77,7 @@ class Analysis {
                  std::find(n.types[0].dims.begin(), n.types[0].dims.end(), batch_.rows) !=
                      n.types[0].dims.end();
     if (!rows && !sized) return;
-    BatchRule rule = n.types.size() == 1 ? ask(n) : BatchRule{};
+    BatchRule rule = ask(n);
     if (rule.kind == BatchRule::Kind::No) {
       if (!rows) return;  // only its size is the batch's: made whole
       refuse(id, n.op->batch || has(*n.op, kReduction | kElementwise) ? "needs several rows at once"

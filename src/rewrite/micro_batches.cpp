@@ -130,12 +130,12 @@ class Splitter {
 
   /// Finds what the loop takes and gives.
   void collect() {
-    std::vector<bool> needed(g_.nodes().size(), false);
+    std::set<Value> needed;
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
       const Node& n = g_.node(id);
       if (!info(id).inside()) {
         if (g_.elements({id, 0}).empty())
-          for (Value v : n.inputs) needed[v.node] = true;
+          needed.insert(n.inputs.begin(), n.inputs.end());
         continue;
       }
       const BatchRule& rule = info(id).rule;
@@ -148,14 +148,14 @@ class Splitter {
           operands_.insert({n.inputs[i], rule.cut[i]});
         }
       }
-      for (SizeId d : n.types[0].dims) find_symbols(d, id);
+      for (const Type& type : n.types)
+        for (SizeId d : type.dims) find_symbols(d, id);
       if (rule.counter >= 0) counters_.push_back(id);
     }
-    for (Value v : g_.outputs()) needed[v.node] = true;
-    for (const Update& u : g_.updates()) needed[u.value.node] = true;
-    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id)
-      if (needed[id] && info(id).inside() && info(id).kind == BatchKind::Rows)
-        results_.push_back(id);
+    needed.insert(g_.outputs().begin(), g_.outputs().end());
+    for (const Update& u : g_.updates()) needed.insert(u.value);
+    for (Value v : needed)
+      if (info(v).inside() && info(v).kind == BatchKind::Rows) results_.push_back(v);
     operands_.insert({batch_.sources[0], 0});  // says how many rows there are
     for (const Operand& o : operands_)
       for (SizeId d : g_.type(o.value).dims) find_symbols(d, o.value.node);
@@ -272,6 +272,9 @@ class Splitter {
     return dimshuffle(inner_, inner_constant(n.inputs[0]), n.attrs.ints("pattern"));
   }
 
+  /// What the body has for a value that is made inside.
+  Value inner_result(Value v) const { return {inner_map_[v.node].node, v.output}; }
+
   /// Data input i of a node inside.
   Value inner_operand(std::uint32_t id, std::size_t i) {
     const Node& n = g_.node(id);
@@ -283,7 +286,7 @@ class Splitter {
       return call(inner_, "arange", {zero, one, *size_value(inner_, slice_rows_)},
                   Attrs{{"dtype", g_.type(v).dtype}});
     }
-    if (info(v).inside()) return inner_map_[v.node];
+    if (info(v).inside()) return inner_result(v);
     Value taken =
         rule.cut[i] == kWhole && is_constant(v) ? inner_constant(v) : taken_.at({v, rule.cut[i]});
     if (rule.cut[i] > 0)
@@ -316,9 +319,9 @@ class Splitter {
       }
       inner_map_[id] = v;
     }
-    for (std::uint32_t id : results_)
-      results.push_back(dimshuffle(inner_, inner_map_[id],
-                                   to_front(info(id).axis, inner_.type(inner_map_[id]).ndim())));
+    for (Value v : results_)
+      results.push_back(
+          dimshuffle(inner_, inner_result(v), to_front(info(v).axis, g_.type(v).ndim())));
     body_ = std::make_shared<Graph>(std::move(inner_).finish(std::move(results), {}));
     verify(*body_, "split_batch, body");
   }
@@ -362,13 +365,15 @@ class Splitter {
                 {"n_state", static_cast<std::int64_t>(states_.size())},
                 {"n_out", static_cast<std::int64_t>(results_.size())},
                 {"blocks", true}};
-    OriginOverride origin(g_.node(states_.empty() ? results_[0] : states_[0]).origin);
+    OriginOverride origin(g_.node(states_.empty() ? results_[0].node : states_[0]).origin);
     Value loop = outer_.add(find_op("loop"), std::move(inputs), std::move(attrs), body_);
     std::uint32_t output = 0;
     for (std::uint32_t id : states_) map_[id] = {{loop.node, output++}};
-    for (std::uint32_t id : results_) {
+    for (Value result : results_) {
       Value v{loop.node, output++};
-      map_[id] = {dimshuffle(outer_, v, from_front(info(id).axis, outer_.type(v).ndim()))};
+      map_[result.node].resize(g_.node(result).types.size());
+      map_[result.node][result.output] =
+          dimshuffle(outer_, v, from_front(info(result).axis, outer_.type(v).ndim()));
     }
   }
 
@@ -381,7 +386,8 @@ class Splitter {
 
   std::set<Operand> operands_;
   std::map<SizeId, SizeId> symbols_;  // to the body's sizes
-  std::vector<std::uint32_t> states_, results_, counters_;
+  std::vector<std::uint32_t> states_, counters_;
+  std::vector<Value> results_;
   std::vector<Operand> sequence_values_;
   std::vector<Value> whole_values_;
 

@@ -39,6 +39,7 @@ from snug.tensor import (
     opt,
     shared_randomstreams,
     sharedvar,
+    signal,
     slinalg,
     var,  # the module; the function takes its name below
 )

@@ -1,0 +1,7 @@
+"""Functions of images: pooling and plain convolutions."""
+
+from __future__ import annotations
+
+from snug.tensor.signal import downsample, pool
+
+__all__ = ["downsample", "pool"]
