@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that no folder of src/ includes a later one, and that the headers of LLVM, oneDNN and
-OpenCL stay inside their backend folders.
+"""Checks that no folder of src/ includes a later one, and that the headers of LLVM, oneDNN,
+OpenCL and of file formats stay inside their folders.
 
 The order is SNUG_LAYERS in CMakeLists.txt. A layer is a folder (base) or a pair of files (compile
 is compile.h and compile.cpp). src/snug.h is for users: it may include all, no layer includes it.
@@ -18,6 +18,7 @@ FOREIGN = {  # headers of a library -> the one folder that may include them
     re.compile(r"(oneapi/dnnl/|dnnl)"): "backend/onednn",
     re.compile(r"kissfft"): "backend/native",
     re.compile(r"CL/"): "backend/opencl",
+    re.compile(r"(zlib|jpeglib|png|hdf5)\.h"): "data",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 UMBRELLA = "snug.h"
@@ -92,6 +93,7 @@ def self_test() -> None:
         "src/snug.h": ('#include "api/function.h"\n', ""),
         "src/other/new.h": ("", "not in SNUG_LAYERS"),
         "tools/snug/main.cpp": ('#include "api/function.h"\n', ""),
+        "src/graph/bad2.h": ("#include <zlib.h>\n", "belongs to src/data"),
         "tests/cpp/bad_test.cpp": ("#include <CL/cl.h>\n", "belongs to src/backend/opencl"),
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -120,8 +120,10 @@ void bind_function(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);
-void bind_optim(nb::module_& m);
 void bind_io(nb::module_& m);
+void bind_loaders(nb::module_& m);
+void bind_optim(nb::module_& m);
+void bind_sources(nb::module_& m);
 
 // ---- index.cpp
 

@@ -29,4 +29,6 @@ NB_MODULE(_core, m) {
   bind_settings(m);
   bind_optim(m);
   bind_io(m);
+  bind_sources(m);
+  bind_loaders(m);
 }

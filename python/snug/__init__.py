@@ -11,7 +11,7 @@ Write expressions, take gradients, compile functions:
 
 import os as _os
 
-from snug import _core, compile, gof, gradient, ifelse, io, nn, optim, printing, tensor
+from snug import _core, compile, data, gof, gradient, ifelse, io, nn, optim, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
 from snug._config import config
@@ -80,6 +80,7 @@ __all__ = [
     "clone",
     "compile",
     "config",
+    "data",
     "debugprint",
     "function",
     "get_test_value",

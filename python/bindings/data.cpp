@@ -1,0 +1,148 @@
+// snug.data: sources of rows, and the functions that make them.
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bindings.h"
+#include "data/source.h"
+
+namespace snug::python {
+namespace {
+
+using data::Field;
+using data::Source;
+using data::SourcePtr;
+
+nb::list arrays_of(const std::vector<Array>& arrays) {
+  nb::list out;
+  for (const Array& array : arrays) out.append(export_array(array));
+  return out;
+}
+
+/// A number is one row without the axis of rows; a slice of step 1 is a source.
+nb::object item_of(const std::shared_ptr<Source>& self, nb::handle key) {
+  UserLine line;
+  if (PySlice_Check(key.ptr())) {
+    Py_ssize_t begin = 0, end = 0, step = 0;
+    if (PySlice_Unpack(key.ptr(), &begin, &end, &step) < 0) throw nb::python_error();
+    if (step != 1) fail(Fault::Value, "a slice of a source has the step 1");
+    return nb::cast(std::const_pointer_cast<Source>(data::slice(self, begin, end)));
+  }
+  std::int64_t row = integer_of(key, "source");
+  if (row < -self->rows() || row >= self->rows())
+    fail(Fault::Index, fmt::format("row {} of a source of {} rows", row, self->rows()));
+  std::vector<Array> arrays = self->read(row < 0 ? row + self->rows() : row, 1);
+  for (Array& array : arrays) {
+    array.shape.erase(0);
+    array.strides.erase(0);
+  }
+  return nb::tuple(arrays_of(arrays));
+}
+
+std::string text_of(const Source& source) {
+  std::string fields;
+  for (const Field& field : source.fields())
+    fields += (fields.empty() ? "" : "; ") + data::describe(field);
+  return fmt::format("<source of {} rows: {}>", source.rows(), fields);
+}
+
+/// Functions that make sources, with the GIL let go and errors at the user's line.
+template <class F>
+std::shared_ptr<Source> made(F&& make) {
+  UserLine line;
+  nb::gil_scoped_release released;
+  return std::const_pointer_cast<Source>(make());
+}
+
+std::vector<SourcePtr> sources_of(const std::vector<std::shared_ptr<Source>>& sources) {
+  return {sources.begin(), sources.end()};
+}
+
+}  // namespace
+
+void bind_sources(nb::module_& m) {
+  nb::class_<Field>(m, "Field", "What every row has: a name, and dtype and shape of one row.")
+      .def_ro("name", &Field::name)
+      .def_prop_ro("dtype", [](const Field& f) { return std::string(name_of(f.dtype)); })
+      .def_prop_ro("shape",
+                   [](const Field& f) {
+                     nb::list sizes;
+                     for (std::int64_t size : f.shape) sizes.append(size);
+                     return nb::tuple(sizes);
+                   })
+      .def("__repr__", [](const Field& f) { return data::describe(f); });
+
+  nb::class_<Source>(m, "Source", "Rows of data that need not be in memory.")
+      .def_prop_ro("fields", [](const Source& s) { return s.fields(); })
+      .def_prop_ro(
+          "classes", [](const Source& s) { return s.classes(); },
+          "The names of the classes that labels count.")
+      .def_prop_ro(
+          "block", [](const Source& s) { return s.block(); },
+          "Rows that are read together; 1: rows in any order cost the same.")
+      .def("__len__", [](const Source& s) { return s.rows(); })
+      .def("__getitem__", &item_of, nb::arg("key"))
+      .def("__repr__", &text_of)
+      .def(
+          "read",
+          [](const Source& self, std::int64_t begin, std::int64_t end) {
+            UserLine line;
+            std::vector<Array> arrays;
+            {
+              nb::gil_scoped_release released;
+              arrays = self.read(begin, end - begin);
+            }
+            return nb::tuple(arrays_of(arrays));
+          },
+          nb::arg("begin"), nb::arg("end"), "Rows [begin, end) as one array per field.")
+      .def(
+          "slice",
+          [](const std::shared_ptr<Source>& self, std::int64_t begin, std::int64_t end) {
+            return made([&] { return data::slice(self, begin, end); });
+          },
+          nb::arg("begin"), nb::arg("end"), "Rows [begin, end) as a source.")
+      .def(
+          "select",
+          [](const std::shared_ptr<Source>& self, const std::vector<std::string>& names) {
+            return made([&] { return data::select(self, names); });
+          },
+          nb::arg("names"), "Some of the fields, in this order.")
+      .def(
+          "split",
+          [](const std::shared_ptr<Source>& self, const std::vector<double>& shares) {
+            UserLine line;
+            std::vector<std::shared_ptr<Source>> parts;
+            for (const SourcePtr& part : data::split(self, shares))
+              parts.push_back(std::const_pointer_cast<Source>(part));
+            return parts;
+          },
+          nb::arg("shares"), "Consecutive parts of these shares of the rows, as [0.9, 0.1].");
+
+  m.def(
+      "data_arrays",
+      [](nb::list values, const std::vector<std::string>& names) {
+        UserLine line;
+        std::vector<Array> arrays;
+        for (nb::handle value : values) arrays.push_back(array_from(as_ndarray(value)));
+        return std::const_pointer_cast<Source>(data::arrays(arrays, names));
+      },
+      nb::arg("arrays"), nb::arg("names"));
+  m.def(
+      "data_npy", [](const std::string& path) { return made([&] { return data::npy(path); }); },
+      nb::arg("path"));
+  m.def(
+      "data_idx", [](const std::string& path) { return made([&] { return data::idx(path); }); },
+      nb::arg("path"));
+  m.def(
+      "data_concat",
+      [](const std::vector<std::shared_ptr<Source>>& sources) {
+        return made([&] { return data::concat(sources_of(sources)); });
+      },
+      nb::arg("sources"));
+  m.def(
+      "data_zip",
+      [](const std::vector<std::shared_ptr<Source>>& sources) {
+        return made([&] { return data::zip(sources_of(sources)); });
+      },
+      nb::arg("sources"));
+}
+
+}  // namespace snug::python

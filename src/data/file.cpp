@@ -1,0 +1,77 @@
+#include "data/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace snug::data {
+namespace {
+
+class FilePart : public Bytes {
+ public:
+  FilePart(std::shared_ptr<const File> file, std::int64_t begin, std::int64_t size,
+           std::string name)
+      : file_(std::move(file)), begin_(begin), size_(size), name_(std::move(name)) {}
+  std::int64_t size() const override { return size_; }
+  void read(std::int64_t offset, std::int64_t count, void* out) const override {
+    file_->read(begin_ + offset, count, out);
+  }
+  /// A small file stays in the page cache, where rows in any order cost the same.
+  std::int64_t block() const override {
+    constexpr std::int64_t kSmall = std::int64_t{1} << 30, kBlock = 1 << 20;
+    return size_ <= kSmall ? 1 : kBlock;
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  std::shared_ptr<const File> file_;
+  std::int64_t begin_, size_;
+  std::string name_;
+};
+
+}  // namespace
+
+void bad_file(const std::string& path, const std::string& what, const std::string& hint) {
+  fail(Fault::Value, fmt::format("{}: {}", path, what), hint);
+}
+
+File::File(const std::string& path) : path_(path) {
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) bad_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  struct stat status;
+  if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    bad_file(path, "is no file");
+  }
+  size_ = status.st_size;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void File::read(std::int64_t offset, std::int64_t count, void* out) const {
+  auto* to = static_cast<char*>(out);
+  while (count > 0) {
+    ssize_t done = pread(descriptor_, to, static_cast<std::size_t>(count), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0)
+      bad_file(path_, fmt::format("reading at byte {} failed: {}", offset, std::strerror(errno)));
+    if (done == 0)
+      bad_file(path_, fmt::format("ends at byte {}, but {} more are needed", offset, count),
+               "the file is truncated, or was changed while in use");
+    to += done;
+    offset += done;
+    count -= done;
+  }
+}
+
+BytesPtr bytes_of(std::shared_ptr<const File> file, std::int64_t begin, std::int64_t size,
+                  std::string name) {
+  return std::make_shared<FilePart>(std::move(file), begin, size, std::move(name));
+}
+
+}  // namespace snug::data

@@ -1,0 +1,18 @@
+#pragma once
+#include <vector>
+
+#include "data/file.h"
+
+namespace snug::data {
+
+enum class Deflated : std::uint8_t { Gzip, Raw };
+
+/// The first `count` bytes of compressed data, or fewer if there are no more.
+std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std::int64_t count);
+
+/// What compressed data hold, readable at any place: exactly `size` bytes. All is inflated once,
+/// which checks it; little stays in memory, more is inflated again from points kept on the way (at
+/// most 8 MiB of them).
+BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size);
+
+}  // namespace snug::data

@@ -1,0 +1,74 @@
+#include "data/memory_shares.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/bytes.h"
+
+namespace snug::data {
+
+MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
+                          const LoaderOptions& options) {
+  MemoryShares shares;
+  shares.limit = static_cast<std::int64_t>(std::min<std::uint64_t>(
+      parse_bytes(options.memory.empty() ? "64MiB" : options.memory), std::uint64_t{1} << 60));
+  std::int64_t raw_row = 0, work_row = 0, out_row = 0;
+  for (std::size_t f = 0; f < source.fields().size(); ++f) {
+    raw_row += source.fields()[f].bytes();
+    if (!pipeline.plain(f)) work_row += source.fields()[f].bytes();
+    out_row += pipeline.fields()[f].bytes();
+  }
+  const std::int64_t rows = std::min(options.batch, std::max<std::int64_t>(source.rows(), 1));
+  shares.batch_bytes = checked_product(std::span(&rows, 1), out_row, "Loader: batch");
+
+  const std::int64_t block = source.block();
+  const bool windowed = block > 1;
+  std::int64_t window_bytes = 0;  // of the smallest window
+  if (windowed) {
+    window_bytes = checked_product(std::span(&block, 1), raw_row, "Loader: rows read together");
+    const std::int64_t blocks = (source.rows() + block - 1) / block;
+    shares.window_blocks = std::clamp<std::int64_t>(
+        shares.limit / 4 / std::max<std::int64_t>(window_bytes, 1) - (source.phase() > 0), 1,
+        std::max<std::int64_t>(blocks, 1));
+  } else {
+    constexpr std::int64_t kPiece = 1 << 20;
+    shares.piece_rows =
+        std::clamp<std::int64_t>(kPiece / std::max<std::int64_t>(work_row, 1), 1, options.batch);
+    shares.piece_bytes = shares.piece_rows * work_row;
+  }
+  shares.work_bytes = shares.piece_bytes + pipeline.scratch_bytes();
+
+  // Rows before the first block and after the last one may come with a whole window.
+  const std::int64_t windows =
+      2 * (windowed ? shares.window_blocks + (source.phase() > 0) : 0) * window_bytes;
+  const std::int64_t batches = (1 + kBatchesWithCaller) * shares.batch_bytes;
+  if (windows + batches + shares.work_bytes > shares.limit) {
+    std::string text = fmt::format("Loader: {} are too little: {} batches of {} rows take {}",
+                                   describe_bytes(shares.limit), 1 + kBatchesWithCaller, rows,
+                                   describe_bytes(batches));
+    if (windowed)
+      text += fmt::format(", blocks of {} rows that are read together {}", block,
+                          describe_bytes(windows));
+    if (shares.work_bytes > 0)
+      text += fmt::format(", the work on rows {}", describe_bytes(shares.work_bytes));
+    fail(Fault::Value, text,
+         fmt::format("give memory=\"{}MiB\" or more, or a smaller batch",
+                     ((windows + batches + shares.work_bytes) >> 20) + 1));
+  }
+  const int wanted =
+      options.threads > 0
+          ? options.threads
+          : std::clamp<int>(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
+  shares.threads = wanted;
+  while (shares.threads > 1 &&
+         windows + batches + shares.threads * shares.work_bytes > shares.limit)
+    --shares.threads;
+  const std::int64_t left = shares.limit - windows - shares.threads * shares.work_bytes;
+  const std::int64_t fitting = left / std::max<std::int64_t>(shares.batch_bytes, 1);
+  shares.slots = static_cast<int>(
+      std::clamp<std::int64_t>(fitting - kBatchesWithCaller, 1, 2 * shares.threads + 2));
+  shares.threads = std::min(shares.threads, shares.slots);
+  return shares;
+}
+
+}  // namespace snug::data

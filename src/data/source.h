@@ -1,0 +1,84 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+
+namespace snug::data {
+
+/// One of the things that every row has: the name, and dtype and shape of one row of it.
+struct Field {
+  std::string name;
+  DType dtype = DType::F32;
+  Dims shape;
+  std::int64_t bytes() const { return product(shape) * size_of(dtype); }
+  bool operator==(const Field&) const = default;
+};
+std::string describe(const Field& field);  // "image: uint8 (3, 32, 32)"
+
+/// Rows of data that need not be in memory. Reading is safe from several threads.
+class Source {
+ public:
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+
+  const std::vector<Field>& fields() const { return fields_; }
+  std::int64_t rows() const { return rows_; }
+  /// Rows that are read together at little more than the cost of one; 1: rows in any order cost the
+  /// same. Blocks begin at row `phase()`, the rows before it being the rest of one.
+  std::int64_t block() const { return block_; }
+  std::int64_t phase() const { return phase_; }
+  /// The names of the classes that labels count; empty if the source has none.
+  const std::vector<std::string>& classes() const { return classes_; }
+
+  /// Writes rows [begin, begin + count) of field f to out[f]; null: the field is not wanted.
+  /// Errors: rows that are not there, damaged data, named with the file and the place.
+  void read(std::int64_t begin, std::int64_t count, std::span<std::byte* const> out) const;
+  /// The same in fresh arrays.
+  std::vector<Array> read(std::int64_t begin, std::int64_t count) const;
+  /// The number of a field by name.
+  std::size_t field(std::string_view name) const;
+
+ protected:
+  Source() = default;
+  virtual void read_rows(std::int64_t begin, std::int64_t count,
+                         std::span<std::byte* const> out) const = 0;
+
+  std::vector<Field> fields_;
+  std::int64_t rows_ = 0, block_ = 1, phase_ = 0;
+  std::vector<std::string> classes_;
+};
+using SourcePtr = std::shared_ptr<const Source>;
+
+/// Sizes that came from a file or a user, multiplied; a Value error that begins with `what` if the
+/// product is negative or no number of bytes that a machine has.
+std::int64_t checked_product(std::span<const std::int64_t> sizes, std::int64_t width,
+                             std::string_view what);
+
+// ---- sources
+
+/// Arrays with one row per element of their first axis, without a copy. Names: "0", "1", ...
+/// unless given.
+SourcePtr arrays(const std::vector<Array>& arrays, const std::vector<std::string>& names = {});
+/// An array in a .npy file, read piece by piece. The name of the field is "data".
+SourcePtr npy(const std::string& path);
+/// A file of the MNIST family, gzipped or not. The name of the field is "data".
+SourcePtr idx(const std::string& path);
+
+// ---- sources made of sources
+
+/// Rows [begin, end); negative numbers count from the end, as in Python.
+SourcePtr slice(SourcePtr source, std::int64_t begin, std::int64_t end);
+/// All rows of one, then all rows of the next. Their fields are equal.
+SourcePtr concat(const std::vector<SourcePtr>& sources);
+/// The fields of all, row by row. A name that is there already gets a number.
+SourcePtr zip(const std::vector<SourcePtr>& sources);
+/// Some of the fields, in this order.
+SourcePtr select(SourcePtr source, const std::vector<std::string>& names);
+/// Consecutive parts of these shares of the rows: split(source, {0.9, 0.1}).
+std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares);
+
+}  // namespace snug::data
