@@ -10,6 +10,7 @@
 #include "nn/losses.h"
 #include "ops/functions.h"
 #include "optim/optim.h"
+#include "train/fit.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.
 ///

@@ -33,6 +33,8 @@ MODULES = {
     "snug.tensor.nlinalg": "Linear algebra",
     "snug.tensor.fft": "Fourier transforms",
     "snug.gradient": "Gradients",
+    "snug.optim": "Update rules",
+    "snug.io": "Files of arrays",
 }
 
 

@@ -122,6 +122,7 @@ void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_loaders(nb::module_& m);
+void bind_training(nb::module_& m);
 void bind_optim(nb::module_& m);
 void bind_sources(nb::module_& m);
 

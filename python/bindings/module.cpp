@@ -31,4 +31,5 @@ NB_MODULE(_core, m) {
   bind_io(m);
   bind_sources(m);
   bind_loaders(m);
+  bind_training(m);
 }

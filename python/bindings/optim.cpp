@@ -27,27 +27,12 @@ optim::Rate rate_of(handle h) {
   return as_tensor(h, "rate");
 }
 
-optim::Options options_of(nb::dict options) {
-  optim::Options out;
-  for (auto [key, value] : options) {
-    std::string name = nb::cast<std::string>(key);
-    if (name == "rate") {
-      out.rate = rate_of(value);
-    } else if (!value.is_none()) {
-      double number = PyFloat_AsDouble(value.ptr());
-      if (PyErr_Occurred()) throw nb::python_error();
-      optim::set_option(out, name, number);
-    }
-  }
-  return out;
-}
-
 nb::tuple updates(const std::string& rule, handle cost, handle parameters, nb::dict options) {
   UserLine line;
   optim::Cost of =
       is_variable(cost) ? optim::Cost(unwrap(cost, rule)) : optim::Cost(unwrap_all(cost, rule));
   optim::Updates made =
-      optim::updates_by(rule, of, unwrap_all(parameters, rule), options_of(options));
+      optim::updates_by(rule, of, unwrap_all(parameters, rule), optim_options(options));
   nb::list pairs;
   for (const auto& [variable, value] : made.pairs)
     pairs.append(nb::make_tuple(wrap(variable), wrap(value)));
@@ -62,6 +47,21 @@ void define_schedule(nb::module_& m, const char* name, optim::Schedule (*make)(P
 }
 
 }  // namespace
+
+optim::Options optim_options(nb::dict options) {
+  optim::Options out;
+  for (auto [key, value] : options) {
+    std::string name = nb::cast<std::string>(key);
+    if (name == "rate") {
+      out.rate = rate_of(value);
+    } else if (!value.is_none()) {
+      double number = PyFloat_AsDouble(value.ptr());
+      if (PyErr_Occurred()) throw nb::python_error();
+      optim::set_option(out, name, number);
+    }
+  }
+  return out;
+}
 
 void bind_optim(nb::module_& core) {
   nb::module_ m = core.def_submodule("optim", "Update rules and schedules.");

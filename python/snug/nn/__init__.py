@@ -40,6 +40,7 @@ from snug._core import (
     top_k_accuracy,
 )
 from snug.nn import init
+from snug.nn.training import Epoch, History, SearchResult, Trial, fit, load, save, search
 
 __all__ = [
     "GRU",
@@ -50,25 +51,33 @@ __all__ = [
     "Dense",
     "Dropout",
     "Embedding",
+    "Epoch",
     "Flatten",
+    "History",
     "Initialiser",
     "Layer",
     "LayerNorm",
     "Reshape",
     "Residual",
+    "SearchResult",
     "Sequential",
     "Skip",
+    "Trial",
     "accuracy",
     "activation_names",
     "binary_cross_entropy",
     "cross_entropy",
+    "fit",
     "gru_cell",
     "hinge",
     "huber",
     "init",
+    "load",
     "lstm_cell",
     "mae",
     "mean_error",
     "mse",
+    "save",
+    "search",
     "top_k_accuracy",
 ]
