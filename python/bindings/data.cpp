@@ -132,6 +132,35 @@ void bind_sources(nb::module_& m) {
       "data_idx", [](const std::string& path) { return made([&] { return data::idx(path); }); },
       nb::arg("path"));
   m.def(
+      "data_npz",
+      [](const std::string& path, const std::vector<std::string>& names) {
+        return made([&] { return data::npz(path, names); });
+      },
+      nb::arg("path"), nb::arg("names"));
+  m.def(
+      "data_hdf5",
+      [](const std::string& path, const std::vector<std::string>& names) {
+        return made([&] { return data::hdf5(path, names); });
+      },
+      nb::arg("path"), nb::arg("names"));
+  m.def(
+      "data_images",
+      [](const std::string& folder, std::int64_t height, std::int64_t width, bool grey,
+         bool stretch) {
+        return made([&] { return data::images(folder, {height, width, grey, stretch}); });
+      },
+      nb::arg("folder"), nb::arg("height"), nb::arg("width"), nb::arg("grey"), nb::arg("stretch"));
+  m.def(
+      "data_csv",
+      [](const std::string& path, bool header, const std::vector<std::string>& columns,
+         const std::string& label, const std::string& separator) {
+        if (separator.size() != 1)
+          fail(Fault::Value, fmt::format("csv: the separator '{}' is no single character", separator));
+        return made([&] { return data::csv(path, {header, columns, label, separator[0]}); });
+      },
+      nb::arg("path"), nb::arg("header"), nb::arg("columns"), nb::arg("label"),
+      nb::arg("separator"));
+  m.def(
       "data_concat",
       [](const std::vector<std::shared_ptr<Source>>& sources) {
         return made([&] { return data::concat(sources_of(sources)); });

@@ -55,18 +55,18 @@ class Stream {
     z_.avail_out = static_cast<uInt>(count);
     while (z_.avail_out > 0 && !ended_) {
       if (z_.avail_in == 0) fill();
-      const uInt before = z_.avail_out;
-      const uInt input = z_.avail_in;
+      const uInt room = z_.avail_out;
       const int status = inflate(&z_, stop ? Z_BLOCK : Z_NO_FLUSH);
+      out_ += room - z_.avail_out;
       if (status == Z_STREAM_END)
         ended_ = true;
-      else if (status != Z_OK && status != Z_BUF_ERROR)
-        bad_file(compressed_.name(), fmt::format("the compressed data are damaged near byte {}: {}",
-                                                 place(), z_.msg ? z_.msg : "no valid stream"));
-      out_ += before - z_.avail_out;
-      if (stop && (z_.data_type & 128) && !(z_.data_type & 64)) break;
-      if (before == z_.avail_out && input == z_.avail_in && !ended_ && input > 0)
-        bad_file(compressed_.name(), "the compressed data are damaged");
+      else if (status == Z_BUF_ERROR && z_.avail_in == 0 && consumed_ == compressed_.size())
+        bad_file(compressed_.name(), "the compressed data end too early", "the file is truncated");
+      else if (status != Z_OK && !(status == Z_BUF_ERROR && z_.avail_in == 0))
+        bad_file(compressed_.name(),
+                 fmt::format("the compressed data are damaged near byte {}: {}", place(),
+                             z_.msg ? z_.msg : "no valid stream"));
+      if (stop && at_block()) break;
     }
     return count - z_.avail_out;
   }
@@ -78,12 +78,10 @@ class Stream {
   std::int64_t place() const { return consumed_ - z_.avail_in; }  // in the compressed bytes
 
  private:
+  /// More input, if there is some; what was read may still give output.
   void fill() {
     const std::int64_t count = std::min(kInputBytes, compressed_.size() - consumed_);
-    if (count <= 0)
-      bad_file(compressed_.name(),
-               fmt::format("the compressed data end too early, at byte {}", consumed_),
-               "the file is truncated");
+    if (count <= 0) return;
     compressed_.read(consumed_, count, input_.data());
     z_.next_in = input_.data();
     z_.avail_in = static_cast<uInt>(count);
@@ -101,12 +99,14 @@ int window_bits(Deflated kind) { return kind == Deflated::Gzip ? 31 : -15; }
 
 class Inflated : public Bytes {
  public:
-  Inflated(BytesPtr compressed, Deflated kind, std::int64_t size)
+  Inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
+           std::optional<std::uint32_t> crc)
       : compressed_(std::move(compressed)), size_(size) {
     if (size / kMaxRatio > compressed_->size())
       bad_file(name(), fmt::format("it promises {} bytes, but {} compressed bytes cannot hold them",
                                    size, compressed_->size()));
-    first_pass(kind);
+    const std::uint32_t found = first_pass(kind);
+    if (crc && found != *crc) bad_file(name(), "the data are damaged: their sum is wrong");
     if (size_ > kInMemory) stream_ = std::make_unique<Stream>(*compressed_, -15);
   }
 
@@ -144,28 +144,28 @@ class Inflated : public Bytes {
   }
 
   /// Inflates everything: checks sum and size, keeps the content or the points.
-  void first_pass(Deflated kind) {
+  std::uint32_t first_pass(Deflated kind) {
     const bool keep = size_ <= kInMemory;
     if (keep) content_.resize(size_);
     Stream stream(*compressed_, window_bits(kind));
     std::vector<unsigned char> ring(keep ? 0 : kWindow);
     if (kind == Deflated::Raw) points_.emplace_back();  // gzip stops after its header
     unsigned char beyond;
+    uLong sum = crc32(0, nullptr, 0);
     while (!stream.ended()) {
       const std::int64_t at = stream.position();
       if (at >= size_) {
         if (stream.run(&beyond, 1) > 0) wrong_size("more");
         continue;
       }
-      if (keep) {
-        stream.run(content_.data() + at, size_ - at);
-        continue;
-      }
-      const std::int64_t place = at % kWindow;
-      stream.run(ring.data() + place, std::min(kWindow - place, size_ - at), true);
-      if (stream.at_block() && !stream.ended()) keep_point(stream, ring);
+      unsigned char* out = keep ? content_.data() + at : ring.data() + at % kWindow;
+      const std::int64_t room = keep ? size_ - at : std::min(kWindow - at % kWindow, size_ - at);
+      const std::int64_t count = stream.run(out, room, !keep);
+      sum = crc32(sum, out, static_cast<uInt>(count));
+      if (!keep && stream.at_block() && !stream.ended()) keep_point(stream, ring);
     }
     if (stream.position() < size_) wrong_size(std::to_string(stream.position()));
+    return static_cast<std::uint32_t>(sum);
   }
 
   [[noreturn]] void wrong_size(const std::string& found) const {
@@ -215,8 +215,9 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
   return out;
 }
 
-BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size) {
-  return std::make_shared<Inflated>(std::move(compressed), kind, size);
+BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
+                  std::optional<std::uint32_t> crc) {
+  return std::make_shared<Inflated>(std::move(compressed), kind, size, crc);
 }
 
 }  // namespace snug::data

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "data/file.h"
@@ -13,6 +14,8 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
 /// What compressed data hold, readable at any place: exactly `size` bytes. All is inflated once,
 /// which checks it; little stays in memory, more is inflated again from points kept on the way (at
 /// most 8 MiB of them).
-BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size);
+/// `crc`: the sum it should have; gzip has its own.
+BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
+                  std::optional<std::uint32_t> crc = {});
 
 }  // namespace snug::data

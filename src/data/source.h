@@ -65,8 +65,30 @@ std::int64_t checked_product(std::span<const std::int64_t> sizes, std::int64_t w
 SourcePtr arrays(const std::vector<Array>& arrays, const std::vector<std::string>& names = {});
 /// An array in a .npy file, read piece by piece. The name of the field is "data".
 SourcePtr npy(const std::string& path);
+/// Arrays of a .npz file with equally many rows, all or those of these names.
+SourcePtr npz(const std::string& path, const std::vector<std::string>& names = {});
+/// Datasets of an HDF5 file with equally many rows, all at its top or those of these names.
+SourcePtr hdf5(const std::string& path, const std::vector<std::string>& names = {});
 /// A file of the MNIST family, gzipped or not. The name of the field is "data".
 SourcePtr idx(const std::string& path);
+
+struct ImageOptions {
+  std::int64_t height = 0, width = 0;
+  bool grey = false;     // one channel instead of three
+  bool stretch = false;  // the whole image, its proportions lost; else the largest middle part
+};
+/// JPEG and PNG images of a folder as "image", uint8 (channels, height, width). Folders in it are
+/// classes, in the order of their names, counted by "label". Errors name the image.
+SourcePtr images(const std::string& folder, const ImageOptions& options);
+
+struct CsvOptions {
+  bool header = true;                     // the first line has names; else they are "0", "1", ...
+  std::vector<std::string> columns = {};  // empty: all but the label
+  std::string label = {};                 // integers, or texts that become classes
+  char separator = ',';
+};
+/// A table of numbers as "data", float32, an empty cell being nan, and "label", int64.
+SourcePtr csv(const std::string& path, const CsvOptions& options = {});
 
 // ---- sources made of sources
 

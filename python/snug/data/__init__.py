@@ -45,9 +45,51 @@ def npy(path: Path) -> Source:
     return _core.data_npy(os.fspath(path))
 
 
+def npz(path: Path, *names: str) -> Source:
+    """Arrays of a .npz file with equally many rows: all, or those of these names."""
+    return _core.data_npz(os.fspath(path), list(names))
+
+
+def hdf5(path: Path, *names: str, start: int = 0, end: int | None = None) -> Source:
+    """Datasets of an HDF5 file with equally many rows: all at its top, or those of these names.
+    They are read chunk by chunk, rows `start` to `end` alone."""
+    source = _core.data_hdf5(os.fspath(path), list(names))
+    return source if start == 0 and end is None else source[start:end]
+
+
 def idx(path: Path) -> Source:
     """The rows of a file of the MNIST family, gzipped or not."""
     return _core.data_idx(os.fspath(path))
+
+
+def images(
+    folder: Path, size: int | tuple[int, int], grey: bool = False, stretch: bool = False
+) -> Source:
+    """JPEG and PNG images of a folder as "image", uint8 of shape (channels, height, width). Folders
+    in it are classes, in the order of their names, counted by "label".
+
+    size: height and width. Images are resized so that they cover it, and what hangs over is cut
+        off on both sides; with `stretch`, their proportions change instead.
+    grey: one channel instead of three.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
+    return _core.data_images(os.fspath(folder), height, width, grey, stretch)
+
+
+def csv(
+    path: Path,
+    columns: Sequence[str | int] = (),
+    label: str | int | None = None,
+    header: bool = True,
+    separator: str = ",",
+) -> Source:
+    """A table of numbers as "data", float32, an empty cell being nan.
+
+    columns: names, or numbers if there is no header; default: all but the label.
+    label: the column that becomes "label", int64: integers, or texts that become classes.
+    """
+    name = "" if label is None else str(label)
+    return _core.data_csv(os.fspath(path), header, [str(c) for c in columns], name, separator)
 
 
 def concat(*sources: Source) -> Source:
@@ -68,7 +110,7 @@ class Loader:
         return the arrays of a batch.
     memory: the bound for all that the loader holds.
     threads: how many make batches; None: half of the cores.
-    floats: fields of other floats arrive as this dtype; None: as config.floatX; "keep": as they are.
+    floats: fields of other floats arrive as this dtype; None: as config.floatX; "keep": as is.
 
     What comes depends on the seed and the sizes (and, for files that are read in blocks, on the
     memory), never on the number of threads. `state()` and `seek(state)` make a later run go on with
@@ -155,11 +197,15 @@ __all__ = [
     "arrays",
     "concat",
     "crop",
+    "csv",
     "flip",
+    "hdf5",
     "idx",
+    "images",
     "jitter",
     "normalise",
     "npy",
+    "npz",
     "one_hot",
     "reshape",
     "to",
