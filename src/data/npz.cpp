@@ -27,13 +27,13 @@ class Archive {
  public:
   explicit Archive(const std::string& path) : file(std::make_shared<File>(path)) {}
 
-  std::vector<unsigned char> read(std::int64_t offset, std::int64_t count,
-                                  const char* what) const {
+  std::vector<unsigned char> read(std::int64_t offset, std::int64_t count, const char* what) const {
     if (offset < 0 || count < 0 || offset > file->size() - count)
-      bad_file(file->path(),
-               fmt::format("is no whole ZIP archive: its {} should be {} bytes at byte {}, the file "
-                           "has {}",
-                           what, count, offset, file->size()));
+      bad_file(
+          file->path(),
+          fmt::format("is no whole ZIP archive: its {} should be {} bytes at byte {}, the file "
+                      "has {}",
+                      what, count, offset, file->size()));
     std::vector<unsigned char> out(count);
     file->read(offset, count, out.data());
     return out;
@@ -77,12 +77,13 @@ class Archive {
     const std::vector<unsigned char> local = read(member.header, 30, "header of a member");
     if (little_endian(local.data(), 4) != 0x04034b50)
       bad_file(name, fmt::format("there is no member at byte {}", member.header));
-    const std::int64_t begin =
-        member.header + 30 + static_cast<std::int64_t>(little_endian(&local[26], 2)) +
-        static_cast<std::int64_t>(little_endian(&local[28], 2));
+    const std::int64_t begin = member.header + 30 +
+                               static_cast<std::int64_t>(little_endian(&local[26], 2)) +
+                               static_cast<std::int64_t>(little_endian(&local[28], 2));
     if (member.packed > file->size() - begin)
-      bad_file(name, fmt::format("{} bytes are promised at byte {}, the file has {}", member.packed,
-                                 begin, file->size()),
+      bad_file(name,
+               fmt::format("{} bytes are promised at byte {}, the file has {}", member.packed,
+                           begin, file->size()),
                "the file is truncated");
     BytesPtr packed = bytes_of(file, begin, member.packed, name);
     if (member.method == 0) {
@@ -156,23 +157,33 @@ class Archive {
 
 }  // namespace
 
-SourcePtr npz(const std::string& path, const std::vector<std::string>& names) {
+std::vector<std::pair<std::string, RawArray>> npz_arrays(
+    const std::string& path, const std::function<bool(const std::string& name)>& wanted) {
   const Archive archive(path);
-  std::vector<std::pair<std::string, Member>> arrays;
-  std::vector<std::string> known;
+  std::vector<std::pair<std::string, RawArray>> arrays;
   for (const Member& member : archive.members()) {
     if (!member.name.ends_with(".npy")) continue;
-    known.push_back(member.name.substr(0, member.name.size() - 4));
-    arrays.emplace_back(known.back(), member);
+    std::string name = member.name.substr(0, member.name.size() - 4);
+    RawArray array = wanted(name) ? read_npy_header(archive.content(member)) : RawArray();
+    arrays.emplace_back(std::move(name), std::move(array));
   }
+  return arrays;
+}
+
+SourcePtr npz(const std::string& path, const std::vector<std::string>& names) {
+  const auto arrays = npz_arrays(path, [&](const std::string& name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  });
+  std::vector<std::string> known;
+  for (const auto& [name, array] : arrays) known.push_back(name);
   std::vector<SourcePtr> sources;
   for (const std::string& name : names.empty() ? known : names) {
     auto found = std::find_if(arrays.begin(), arrays.end(),
                               [&](const auto& entry) { return entry.first == name; });
     if (found == arrays.end())
-      bad_file(path, fmt::format("there is no array '{}'; there are {}", name,
-                                 fmt::join(known, ", ")));
-    sources.push_back(raw_rows(read_npy_header(archive.content(found->second)), name));
+      bad_file(path,
+               fmt::format("there is no array '{}'; there are {}", name, fmt::join(known, ", ")));
+    sources.push_back(raw_rows(found->second, name));
     if (sources.back()->rows() != sources[0]->rows())
       bad_file(path,
                fmt::format("the array '{}' has {} rows, '{}' has {}", name, sources.back()->rows(),

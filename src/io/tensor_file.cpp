@@ -10,6 +10,7 @@ struct Format {
 };
 constexpr Format kFormats[] = {
     {".safetensors", save_safetensors, load_safetensors},
+    {".npz", save_npz, load_npz},
 };
 
 const Format& format_of(const std::string& path) {

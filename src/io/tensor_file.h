@@ -44,4 +44,9 @@ TensorFile parse_safetensors(std::span<std::byte> bytes, std::shared_ptr<void> k
 void save_hashed(const std::string& path, const TensorFile& file);
 TensorFile load_hashed(const std::string& path);
 
+// ---- npz: NumPy's archive of arrays; stored without compression, read with or without
+
+void save_npz(const std::string& path, const TensorFile& file);
+TensorFile load_npz(const std::string& path);
+
 }  // namespace snug::io

@@ -53,9 +53,7 @@ def test_equals_a_loop_by_hand():
     x, y = spirals(50)
     loader = lambda: snug.data.Loader(snug.data.arrays(x, y), batch=16, seed=3)
     model = small_model()
-    history = quiet(
-        model, loader(), epochs=3, optimizer="momentum", rate=0.1, metrics=["accuracy"]
-    )
+    history = quiet(model, loader(), epochs=3, optimizer="momentum", rate=0.1, metrics=["accuracy"])
 
     wanted = small_model()
     tx, ty = T.fmatrix(), T.lvector()

@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -155,7 +156,7 @@ def test_random_damage_is_an_error_or_other_values(tmp_path):
 def test_errors(tmp_path):
     with pytest.raises(ValueError, match="cannot be opened: No such file"):
         snug.io.load(tmp_path / "none.safetensors")
-    with pytest.raises(ValueError, match="names end in .safetensors"):
+    with pytest.raises(ValueError, match=r"names end in \.safetensors or \.npz"):
         snug.io.save(tmp_path / "a.txt", {})
     with pytest.raises(NotImplementedError, match="complex128"):
         snug.io.save(tmp_path / "a.safetensors", {"a": np.zeros(1, complex)})
@@ -165,6 +166,50 @@ def test_errors(tmp_path):
     with pytest.raises(NotImplementedError, match='"a" has dtype F8_E4M3'):
         snug.io.load(tmp_path / "f8.safetensors")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f8.safetensors"], "nothing left behind"
+
+
+# ---- npz
+
+
+def test_numpy_reads_our_npz(tmp_path):
+    path = tmp_path / "a.npz"
+    wanted = arrays([*DTYPES, "complex128"])
+    snug.io.save(path, wanted)
+    with np.load(path) as found:
+        same(dict(found), {n: np.ascontiguousarray(v).reshape(v.shape) for n, v in wanted.items()})
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+    same(snug.io.load(path), wanted)
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_we_read_npz_of_numpy(write, tmp_path):
+    path = tmp_path / "a.npz"
+    wanted = {n: np.ascontiguousarray(v).reshape(v.shape) for n, v in arrays().items()}
+    write(path, **wanted)
+    found, metadata = snug.io.load_with_metadata(path)
+    same(found, wanted)
+    assert metadata == {}
+
+
+def test_damaged_npz(tmp_path):
+    whole = tmp_path / "whole.npz"
+    np.savez_compressed(whole, a=np.arange(300.0), b=np.ones(3, "int8"))
+    content = whole.read_bytes()
+    rng = np.random.default_rng(2)
+    path = tmp_path / "a.npz"
+    for _ in range(200):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(damaged))] ^= 1 << rng.integers(8)
+        if rng.random() < 0.3:
+            del damaged[rng.integers(len(damaged)) :]
+        path.write_bytes(damaged)
+        try:
+            snug.io.load(path)
+        except (ValueError, NotImplementedError):
+            pass
+    with pytest.raises(NotImplementedError, match="bfloat16"):
+        snug.io.save(path, {"a": np.ones(2, ml_dtypes.bfloat16)})
 
 
 FULL_DISK = """
@@ -222,7 +267,7 @@ def test_damaged_and_foreign_files_are_named_and_skipped(tmp_path):
     content[-1] ^= 1  # one bit of the data
     newest.write_bytes(content)
     safetensors.numpy.save_file({"a": np.ones(3)}, tmp_path / "checkpoint-000000000009.safetensors")
-    path, found, _, skipped = checkpoints.load_newest()
+    _, found, _, skipped = checkpoints.load_newest()
     assert found["a"].tolist() == [2] * 3
     assert len(skipped) == 2
     assert "000000000009.safetensors: has no hash" in skipped[0]

@@ -76,7 +76,7 @@ def fit(
         batches of `batch` rows are made, in an order that follows from `seed`.
     loss, metrics: names such as "cross_entropy" and "accuracy", or functions of predictions and
         targets that give one number.
-    optimizer, rate: a rule of snug.optim and its rate; its options are taken, too (weight_decay=...).
+    optimizer, rate: a rule of snug.optim and its rate; its options are taken, too.
     monitor: what says which epoch is best: "loss", a metric, or one of them with "validation_" in
         front. patience: ends after so many epochs that were not the best. restore_best: the model
         ends with the parameters of the best epoch.
