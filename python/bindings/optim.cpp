@@ -1,5 +1,5 @@
 // Update rules and schedules (src/optim).
-#include "optim/optim.h"
+#include "optim.h"
 
 #include "arguments.h"
 

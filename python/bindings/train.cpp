@@ -42,13 +42,19 @@ nn::Progress progress_of(handle h) {
        "there are auto, bar, lines and silent");
 }
 
-/// None: the training goes on.
+/// None: the training goes on. Ctrl-C in the function is Ctrl-C in the training.
 std::function<bool(const Epoch&)> callback_of(handle h) {
   if (h.is_none()) return nullptr;
   return [f = nb::borrow(h)](const Epoch& epoch) {
     nb::gil_scoped_acquire gil;
-    nb::object answer = f(nb::cast(epoch));
-    return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
+    try {
+      nb::object answer = f(nb::cast(epoch));
+      return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      request_interrupt();
+      return true;
+    }
   };
 }
 
