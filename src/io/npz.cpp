@@ -1,8 +1,7 @@
 // .npz: a ZIP archive with one .npy file per array, stored.
-#include <zlib.h>
-
 #include <unordered_set>
 
+#include "data/inflate.h"
 #include "data/npy_header.h"
 #include "io/new_file.h"
 #include "io/tensor_file.h"
@@ -54,10 +53,8 @@ struct Member {
 };
 
 std::uint32_t crc_of(const std::string& head, const Array& array) {
-  uLong crc = crc32_z(0, reinterpret_cast<const Bytef*>(head.data()), head.size());
-  crc = crc32_z(crc, reinterpret_cast<const Bytef*>(array.data),
-                static_cast<z_size_t>(array.bytes()));
-  return static_cast<std::uint32_t>(crc);
+  const std::uint32_t crc = data::crc32_of(std::as_bytes(std::span(head)));
+  return data::crc32_of({array.data, static_cast<std::size_t>(array.bytes())}, crc);
 }
 
 /// What the headers of a member have in common: version, flags (UTF-8), method, date, sum, sizes.

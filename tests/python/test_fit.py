@@ -162,9 +162,8 @@ def test_save_and_load(tmp_path):
 def test_resume_gives_the_same_bits(tmp_path):
     """Stopped after an epoch and in the middle of one; random numbers and state go on."""
     data = spirals(100)
-    options = dict(
-        batch=16, epochs=4, metrics=["accuracy"], validation=spirals(30, 1), checkpoint_steps=5
-    )
+    options = {"batch": 16, "epochs": 4, "metrics": ["accuracy"], "checkpoint_steps": 5}
+    options["validation"] = spirals(30, 1)
     whole = small_model(dropout=0.5)
     wanted = quiet(whole, data, folder=tmp_path / "whole", **options)
 
@@ -254,7 +253,7 @@ def test_kill_9_at_any_moment(tmp_path):
 
 
 def test_ctrl_c_saves_and_returns(tmp_path):
-    options = dict(batch=16, epochs=5)
+    options = {"batch": 16, "epochs": 5}
     whole = small_model(dropout=0.3)
     quiet(whole, spirals(100), folder=tmp_path / "whole", **options)
 
@@ -334,7 +333,7 @@ def test_search_compiles_each_graph_once():
         make, spirals(80), grid, epochs=3, validation=spirals(40, 1), progress="silent"
     )
     assert len(result.trials) == 8 and len(made) == 8 and result.compiled == 2
-    assert [t.choice for t in result.trials][0] == {"rate": 0.3, "units": 4, "batch": 8}
+    assert result.trials[0].choice == {"rate": 0.3, "units": 4, "batch": 8}
     assert result.best.value == min(t.value for t in result.trials)
     # A run of its own gives the same bits.
     for trial in result.trials[3], result.best:

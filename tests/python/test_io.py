@@ -1,5 +1,6 @@
 """Files of arrays against the `safetensors` package and NumPy; checkpoints."""
 
+import contextlib
 import json
 import os
 import struct
@@ -204,10 +205,8 @@ def test_damaged_npz(tmp_path):
         if rng.random() < 0.3:
             del damaged[rng.integers(len(damaged)) :]
         path.write_bytes(damaged)
-        try:
+        with contextlib.suppress(ValueError, NotImplementedError):
             snug.io.load(path)
-        except (ValueError, NotImplementedError):
-            pass
     with pytest.raises(NotImplementedError, match="bfloat16"):
         snug.io.save(path, {"a": np.ones(2, ml_dtypes.bfloat16)})
 
