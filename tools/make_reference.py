@@ -33,8 +33,9 @@ MODULES = {
     "snug.tensor.nlinalg": "Linear algebra",
     "snug.tensor.fft": "Fourier transforms",
     "snug.gradient": "Gradients",
-    "snug.optim": "Update rules",
+    "snug.data": "Data",
     "snug.io": "Files of arrays",
+    "snug.optim": "Update rules",
 }
 
 

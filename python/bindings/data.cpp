@@ -155,7 +155,8 @@ void bind_sources(nb::module_& m) {
       [](const std::string& path, bool header, const std::vector<std::string>& columns,
          const std::string& label, const std::string& separator) {
         if (separator.size() != 1)
-          fail(Fault::Value, fmt::format("csv: the separator '{}' is no single character", separator));
+          fail(Fault::Value,
+               fmt::format("csv: the separator '{}' is no single character", separator));
         return made([&] { return data::csv(path, {header, columns, label, separator[0]}); });
       },
       nb::arg("path"), nb::arg("header"), nb::arg("columns"), nb::arg("label"),

@@ -36,7 +36,13 @@ void set_error(const Error& e) {
   // Python's own KeyboardInterrupt for the same Ctrl-C is pending: one is enough.
   if (e.fault() == Fault::Interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
   // What fails while a function runs without a place of its own fails at the line of the call.
-  PyErr_SetString(class_of(e.fault()), e.at(origin_of_caller()).what());
+  // Bytes of a damaged file need not be UTF-8.
+  const std::string text = e.at(origin_of_caller()).what();
+  PyObject* value =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (!value) return;
+  PyErr_SetObject(class_of(e.fault()), value);
+  Py_DECREF(value);
 }
 
 }  // namespace

@@ -47,9 +47,7 @@ class Lines {
     return true;
   }
   /// Where the next line begins.
-  std::int64_t position() const {
-    return at_ - static_cast<std::int64_t>(held_.size() - used_);
-  }
+  std::int64_t position() const { return at_ - static_cast<std::int64_t>(held_.size() - used_); }
 
  private:
   std::string_view trimmed(std::size_t length) const {
@@ -120,7 +118,9 @@ bool parse(std::string_view text, T& value) {
 class Csv : public Source {
  public:
   Csv(const std::string& path, const CsvOptions& options) : file_(path), options_(options) {
-    Lines lines(file_, 0);
+    std::string mark(3, ' ');  // of UTF-8, which some programs write
+    if (file_.size() >= 3) file_.read(0, 3, mark.data());
+    Lines lines(file_, mark == "\xEF\xBB\xBF" ? 3 : 0);
     std::string_view line;
     std::int64_t skipped = 0;
     do {
@@ -169,7 +169,8 @@ class Csv : public Source {
       const std::string near = nearest(name, names);
       bad_file(file_.path(),
                fmt::format("no column is named '{}'; there are {}{}", name,
-                           fmt::join(names.begin(), names.begin() + std::min<std::size_t>(names.size(), 20), ", "),
+                           fmt::join(names.begin(),
+                                     names.begin() + std::min<std::size_t>(names.size(), 20), ", "),
                            names.size() > 20 ? ", ..." : ""),
                near.empty() ? "" : fmt::format("did you mean '{}'?", near));
     }
@@ -220,12 +221,14 @@ class Csv : public Source {
   void write(const std::vector<std::string>& cells, std::int64_t row, std::int64_t place,
              std::span<std::byte* const> out) const {
     if (out[0]) {
-      auto* to = reinterpret_cast<float*>(out[0]) + place * static_cast<std::int64_t>(chosen_.size());
+      auto* to =
+          reinterpret_cast<float*>(out[0]) + place * static_cast<std::int64_t>(chosen_.size());
       for (std::size_t i = 0; i < chosen_.size(); ++i) {
         double value = std::numeric_limits<double>::quiet_NaN();  // an empty cell
         if (!without_blanks(cells[chosen_[i]]).empty() && !parse(cells[chosen_[i]], value))
-          bad_file(file_.path(), fmt::format("row {}, column '{}': '{}' is no number", row,
-                                             names_[chosen_[i]], cells[chosen_[i]].substr(0, 40)),
+          bad_file(file_.path(),
+                   fmt::format("row {}, column '{}': '{}' is no number", row, names_[chosen_[i]],
+                               cells[chosen_[i]].substr(0, 40)),
                    "choose the columns that hold numbers");
         to[i] = static_cast<float>(value);
       }

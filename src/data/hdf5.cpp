@@ -113,8 +113,7 @@ class Hdf5Rows : public Source {
     const File plain(path);  // says it clearly if there is none
     Hdf5Lock h5;
     Handle file(h5->H5Fopen(path.c_str(), kReadOnly, H5P_DEFAULT), h5->H5Fclose);
-    if (!file.valid())
-      bad_file(path, fmt::format("cannot be read as HDF5: {}", h5.reason()));
+    if (!file.valid()) bad_file(path, fmt::format("cannot be read as HDF5: {}", h5.reason()));
     return file;
   }
 
@@ -159,8 +158,9 @@ class Hdf5Rows : public Source {
       shape.push_back(static_cast<std::int64_t>(std::min<hsize_t>(size, INT64_MAX)));
     checked_product(shape, size_of(*dtype), fmt::format("{}: '{}'", path_, name));
     if (!datasets_.empty() && shape[0] != rows_)
-      bad_file(path_, fmt::format("the dataset '{}' has {} rows, '{}' has {}", name, shape[0],
-                                  fields_[0].name, rows_),
+      bad_file(path_,
+               fmt::format("the dataset '{}' has {} rows, '{}' has {}", name, shape[0],
+                           fields_[0].name, rows_),
                "give the names of datasets that have as many rows");
     rows_ = shape[0];
     field.shape = shape;

@@ -48,7 +48,7 @@ inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
 // A whole file in memory becomes (channels, height, width) at `out`. Errors name `path`.
 void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path,
                  const ImageOptions& size, std::uint8_t* out);
-void decode_png(std::span<const std::uint8_t> file, const std::string& path, const ImageOptions& size,
-                std::uint8_t* out);
+void decode_png(std::span<const std::uint8_t> file, const std::string& path,
+                const ImageOptions& size, std::uint8_t* out);
 
 }  // namespace snug::data

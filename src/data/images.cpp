@@ -25,8 +25,7 @@ std::vector<std::string> entries_of(const fs::path& folder, bool folders) {
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     std::error_code ignored;
-    if (folders ? it->is_directory(ignored)
-                : it->is_regular_file(ignored) && is_image(it->path()))
+    if (folders ? it->is_directory(ignored) : it->is_regular_file(ignored) && is_image(it->path()))
       names.push_back(it->path().filename().string());
   }
   if (error)
@@ -63,8 +62,7 @@ class Images : public Source {
                  std::span<std::byte* const> out) const override {
     for (std::int64_t i = 0; i < count; ++i) {
       const auto row = static_cast<std::size_t>(begin + i);
-      if (out[0])
-        decode(row, reinterpret_cast<std::uint8_t*>(out[0] + i * fields_[0].bytes()));
+      if (out[0]) decode(row, reinterpret_cast<std::uint8_t*>(out[0] + i * fields_[0].bytes()));
       if (out.size() > 1 && out[1])
         std::memcpy(out[1] + i * sizeof(std::int32_t), &labels_[row], sizeof(std::int32_t));
     }

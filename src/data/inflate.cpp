@@ -63,9 +63,8 @@ class Stream {
       else if (status == Z_BUF_ERROR && z_.avail_in == 0 && consumed_ == compressed_.size())
         bad_file(compressed_.name(), "the compressed data end too early", "the file is truncated");
       else if (status != Z_OK && !(status == Z_BUF_ERROR && z_.avail_in == 0))
-        bad_file(compressed_.name(),
-                 fmt::format("the compressed data are damaged near byte {}: {}", place(),
-                             z_.msg ? z_.msg : "no valid stream"));
+        bad_file(compressed_.name(), fmt::format("the compressed data are damaged near byte {}: {}",
+                                                 place(), z_.msg ? z_.msg : "no valid stream"));
       if (stop && at_block()) break;
     }
     return count - z_.avail_out;
@@ -99,8 +98,7 @@ int window_bits(Deflated kind) { return kind == Deflated::Gzip ? 31 : -15; }
 
 class Inflated : public Bytes {
  public:
-  Inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
-           std::optional<std::uint32_t> crc)
+  Inflated(BytesPtr compressed, Deflated kind, std::int64_t size, std::optional<std::uint32_t> crc)
       : compressed_(std::move(compressed)), size_(size) {
     if (size / kMaxRatio > compressed_->size())
       bad_file(name(), fmt::format("it promises {} bytes, but {} compressed bytes cannot hold them",
@@ -218,6 +216,11 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
 BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
                   std::optional<std::uint32_t> crc) {
   return std::make_shared<Inflated>(std::move(compressed), kind, size, crc);
+}
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start) {
+  return static_cast<std::uint32_t>(
+      crc32_z(start, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 }  // namespace snug::data

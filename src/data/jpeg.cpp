@@ -1,9 +1,9 @@
+#include <jerror.h>
+#include <jpeglib.h>
+
 #include <csetjmp>
 #include <cstdio>
 #include <optional>
-
-#include <jerror.h>
-#include <jpeglib.h>
 
 #include "data/file.h"
 #include "data/image.h"
@@ -85,8 +85,8 @@ void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path,
   if (width * height > kMostPixels)
     bad_file(path, fmt::format("has {} x {} pixels; the limit is {}", width, height, kMostPixels));
   const bool inks = image.jpeg_color_space == JCS_CMYK || image.jpeg_color_space == JCS_YCCK;
-  const bool plain_grey = image.jpeg_color_space == JCS_GRAYSCALE ||
-                          (size.grey && image.jpeg_color_space == JCS_YCbCr);
+  const bool plain_grey =
+      image.jpeg_color_space == JCS_GRAYSCALE || (size.grey && image.jpeg_color_space == JCS_YCbCr);
   image.out_color_space = inks ? JCS_CMYK : plain_grey ? JCS_GRAYSCALE : JCS_RGB;
 
   // The transform makes small images of large ones by itself, in eighths.

@@ -347,7 +347,6 @@ class Loader::Impl {
     const Permutation order = order_.rows(epoch);
     std::vector<std::int64_t> rows;
     while (begin < end) {
-      if (stop_) throw Stopped();
       const std::int64_t count = std::min(shares_.piece_rows, end - begin);
       rows.clear();
       for (std::int64_t i = 0; i < count; ++i)
@@ -372,11 +371,17 @@ class Loader::Impl {
     }
   }
 
-  /// Rows that follow each other are read at once.
+  /// Rows that follow each other are read at once, but not so many that `halt` waits long.
   void read_rows(const std::vector<std::int64_t>& rows, std::vector<std::byte*> out) const {
+    constexpr std::int64_t kBytes = 1 << 16, kRows = 16;
+    std::int64_t row_bytes = 1;
+    for (const Field& field : source_->fields()) row_bytes += field.bytes();
+    const auto most = static_cast<std::size_t>(std::max(kBytes / row_bytes, kRows));
     for (std::size_t i = 0; i < rows.size();) {
+      if (stop_) throw Stopped();
       std::size_t run = 1;
-      while (i + run < rows.size() && rows[i + run] == rows[i] + static_cast<std::int64_t>(run))
+      while (run < most && i + run < rows.size() &&
+             rows[i + run] == rows[i] + static_cast<std::int64_t>(run))
         ++run;
       source_->read(rows[i], static_cast<std::int64_t>(run), out);
       for (std::size_t f = 0; f < out.size(); ++f)

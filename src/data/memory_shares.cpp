@@ -21,16 +21,11 @@ MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
   const std::int64_t rows = std::min(options.batch, std::max<std::int64_t>(source.rows(), 1));
   shares.batch_bytes = checked_product(std::span(&rows, 1), out_row, "Loader: batch");
 
+  const std::int64_t batches = (1 + kBatchesWithCaller) * shares.batch_bytes;
+
   const std::int64_t block = source.block();
   const bool windowed = block > 1;
-  std::int64_t window_bytes = 0;  // of the smallest window
-  if (windowed) {
-    window_bytes = checked_product(std::span(&block, 1), raw_row, "Loader: rows read together");
-    const std::int64_t blocks = (source.rows() + block - 1) / block;
-    shares.window_blocks = std::clamp<std::int64_t>(
-        shares.limit / 4 / std::max<std::int64_t>(window_bytes, 1) - (source.phase() > 0), 1,
-        std::max<std::int64_t>(blocks, 1));
-  } else {
+  if (!windowed) {
     constexpr std::int64_t kPiece = 1 << 20;
     shares.piece_rows =
         std::clamp<std::int64_t>(kPiece / std::max<std::int64_t>(work_row, 1), 1, options.batch);
@@ -38,10 +33,21 @@ MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
   }
   shares.work_bytes = shares.piece_bytes + pipeline.scratch_bytes();
 
-  // Rows before the first block and after the last one may come with a whole window.
-  const std::int64_t windows =
-      2 * (windowed ? shares.window_blocks + (source.phase() > 0) : 0) * window_bytes;
-  const std::int64_t batches = (1 + kBatchesWithCaller) * shares.batch_bytes;
+  std::int64_t windows = 0;
+  if (windowed) {
+    // Two windows get half of the memory, or what is left. Rows before the first block and after
+    // the last one may come with a whole window. Threads have no say, since the order of the rows
+    // depends on it.
+    const std::int64_t block_bytes =
+        checked_product(std::span(&block, 1), raw_row, "Loader: rows read together");
+    const std::int64_t rest = source.phase() > 0 ? 1 : 0;
+    const std::int64_t room =
+        std::min(shares.limit / 2, shares.limit - batches - shares.work_bytes) / 2;
+    const std::int64_t blocks = (source.rows() + block - 1) / block;
+    shares.window_blocks = std::clamp<std::int64_t>(
+        room / std::max<std::int64_t>(block_bytes, 1) - rest, 1, std::max<std::int64_t>(blocks, 1));
+    windows = 2 * (shares.window_blocks + rest) * block_bytes;
+  }
   if (windows + batches + shares.work_bytes > shares.limit) {
     std::string text = fmt::format("Loader: {} are too little: {} batches of {} rows take {}",
                                    describe_bytes(shares.limit), 1 + kBatchesWithCaller, rows,

@@ -1,8 +1,8 @@
+#include <png.h>
+
 #include <csetjmp>
 #include <cstring>
 #include <optional>
-
-#include <png.h>
 
 #include "data/file.h"
 #include "data/image.h"
@@ -72,8 +72,8 @@ struct Decoder {
 
 }  // namespace
 
-void decode_png(std::span<const std::uint8_t> file, const std::string& path, const ImageOptions& size,
-                std::uint8_t* out) {
+void decode_png(std::span<const std::uint8_t> file, const std::string& path,
+                const ImageOptions& size, std::uint8_t* out) {
   Decoder decoder(file);
   auto damaged = [&] { bad_file(path, fmt::format("is a damaged PNG image: {}", decoder.reason)); };
   if (!decoder.read_header()) damaged();
@@ -88,8 +88,7 @@ void decode_png(std::span<const std::uint8_t> file, const std::string& path, con
     bad_file(path, fmt::format("is a PNG image of {} channels", channels));
 
   decoder.resizer.emplace(width, height, channels, size);
-  const bool interlaced =
-      png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
+  const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
   if (!interlaced) {
     decoder.pixels.resize(line);
     for (std::int64_t y = 0; y < height; ++y) {

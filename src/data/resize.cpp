@@ -84,8 +84,8 @@ void Resizer::finish(std::uint8_t* out) const {
   for (std::int64_t i = 0; i < pixels; ++i) {
     const float* from = sums_.data() + i * channels_;
     if (size_.grey)
-      out[i] = byte(channels_ == 1 ? from[0]
-                                   : 0.299f * from[0] + 0.587f * from[1] + 0.114f * from[2]);
+      out[i] =
+          byte(channels_ == 1 ? from[0] : 0.299f * from[0] + 0.587f * from[1] + 0.114f * from[2]);
     else
       for (int c = 0; c < 3; ++c) out[c * pixels + i] = byte(from[channels_ == 1 ? 0 : c]);
   }
