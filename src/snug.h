@@ -5,6 +5,9 @@
 #include "expr/serialize.h"
 #include "nn/layers.h"
 #include "nn/losses.h"
+#include "nn/models.h"
+#include "nn/prune.h"
+#include "nn/summary.h"
 #include "ops/functions.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.

@@ -58,6 +58,21 @@ struct ConvLayerOptions {
 LayerPtr conv2d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
                 const ConvLayerOptions& options = {});
 
+// ---- pooling, over all axes but the first two ----
+
+struct PoolLayerOptions {
+  std::vector<std::int64_t> stride = {};  // empty: the window
+  std::vector<std::int64_t> pad = {0};    // on both sides
+  bool ignore_border = true;              // false: windows that end beyond the border count, too
+};
+LayerPtr max_pool(const std::vector<std::int64_t>& window, const PoolLayerOptions& options = {});
+/// Averages leave the padding out.
+LayerPtr average_pool(const std::vector<std::int64_t>& window,
+                      const PoolLayerOptions& options = {});
+/// (batch, channels, ...) -> (batch, channels)
+LayerPtr global_max_pool();
+LayerPtr global_average_pool();
+
 // ---- containers ----
 
 /// One after another.
