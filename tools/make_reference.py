@@ -33,6 +33,8 @@ MODULES = {
     "snug.tensor.nlinalg": "Linear algebra",
     "snug.tensor.fft": "Fourier transforms",
     "snug.gradient": "Gradients",
+    "snug.nn": "Layers, losses and models",
+    "snug.nn.init": "Initialisers",
 }
 
 

@@ -93,8 +93,7 @@ void bind_normalization(nb::module_& m) {
         const auto number = [&](handle h) { return Parameter<Coefficient>::get(h, kName); };
         BatchNormalization r = batch_normalization_train(
             as_tensor(x, kName), as_tensor(gamma, kName), as_tensor(beta, kName), ints_of(axes),
-            number(epsilon), number(factor), optional(running_mean),
-            optional(running_var));
+            number(epsilon), number(factor), optional(running_mean), optional(running_var));
         std::vector<Expr> out{r.out, r.mean, r.inverse_deviation};
         if (r.running_mean) out.insert(out.end(), {r.running_mean, r.running_variance});
         return result_of(out);
@@ -104,8 +103,7 @@ void bind_normalization(nb::module_& m) {
       "x normalised by its own statistics, these, and the new running ones.");
   define(m, "batch_normalization_test", batch_normalization_test, tensor_arg("x"),
          tensor_arg("gamma"), tensor_arg("beta"), tensor_arg("mean"), tensor_arg("var"),
-         arg("axes"), tensor_arg("epsilon"),
-         "(x - mean) * gamma / sqrt(var + epsilon) + beta");
+         arg("axes"), tensor_arg("epsilon"), "(x - mean) * gamma / sqrt(var + epsilon) + beta");
   define(m, "local_response_normalization", local_response_normalization, tensor_arg("x"),
          arg("size") = 5, arg("alpha") = 1e-4, arg("beta") = 0.75, arg("k") = 2.0,
          "x / (k + alpha * s) ** beta, where s is the sum of the squares of `size` neighbouring "
@@ -123,8 +121,8 @@ void bind_sampling(nb::module_& m) {
          arg("denominators"), "Images enlarged by bilinear interpolation.");
   define(m, "affine_grid", affine_grid, tensor_arg("theta"), arg("rows"), arg("columns"),
          "The coordinates that affine maps give for every place of images.");
-  define(m, "sample_grid", sample_grid, tensor_arg("x"), tensor_arg("grid"),
-         arg("border") = "zero", "Images at the coordinates of a grid.");
+  define(m, "sample_grid", sample_grid, tensor_arg("x"), tensor_arg("grid"), arg("border") = "zero",
+         "Images at the coordinates of a grid.");
 }
 
 }  // namespace

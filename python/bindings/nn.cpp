@@ -173,16 +173,21 @@ Initialiser initialiser_of(handle h) {
 
 void bind_initialisers(nb::module_& m) {
   nb::class_<Initialiser>(m, "Initialiser", "How a parameter starts.");
-  m.def("init_constant", nn::init::constant, arg("value") = 0.0);
-  m.def("init_uniform", nn::init::uniform, arg("low") = -0.05, arg("high") = 0.05);
-  m.def("init_normal", nn::init::normal, arg("mean") = 0.0, arg("deviation") = 0.05);
-  m.def("init_glorot_uniform", nn::init::glorot_uniform, arg("gain") = 1.0);
-  m.def("init_glorot_normal", nn::init::glorot_normal, arg("gain") = 1.0);
-  m.def("init_he_uniform", nn::init::he_uniform);
-  m.def("init_he_normal", nn::init::he_normal);
-  m.def("init_lecun_uniform", nn::init::lecun_uniform);
-  m.def("init_lecun_normal", nn::init::lecun_normal);
-  m.def("init_orthogonal", nn::init::orthogonal, arg("gain") = 1.0);
+  m.def("init_constant", nn::init::constant, arg("value") = 0.0, "The same number everywhere.");
+  m.def("init_uniform", nn::init::uniform, arg("low") = -0.05, arg("high") = 0.05,
+        "Between low and high.");
+  m.def("init_normal", nn::init::normal, arg("mean") = 0.0, arg("deviation") = 0.05,
+        "Around mean.");
+  m.def("init_glorot_uniform", nn::init::glorot_uniform, arg("gain") = 1.0,
+        "Uniform with variance gain^2 * 2 / (in + out).");
+  m.def("init_glorot_normal", nn::init::glorot_normal, arg("gain") = 1.0,
+        "Normal with variance gain^2 * 2 / (in + out).");
+  m.def("init_he_uniform", nn::init::he_uniform, "Uniform with variance 2 / in.");
+  m.def("init_he_normal", nn::init::he_normal, "Normal with variance 2 / in.");
+  m.def("init_lecun_uniform", nn::init::lecun_uniform, "Uniform with variance 1 / in.");
+  m.def("init_lecun_normal", nn::init::lecun_normal, "Normal with variance 1 / in.");
+  m.def("init_orthogonal", nn::init::orthogonal, arg("gain") = 1.0,
+        "Rows or columns, whichever are fewer, orthogonal and of length gain.");
 }
 
 // ---- kinds of layers ----
@@ -255,7 +260,7 @@ void bind_plain_layers(nb::module_& m) {
         return nn::activation(name);
       },
       arg("name"), "An activation by name, such as 'relu'.");
-  m.def("activation_names", nn::activation_names);
+  m.def("activation_names", nn::activation_names, "The names that Activation knows.");
   m.def("Flatten", nn::flatten, "(batch, ...) -> (batch, all others)");
   m.def(
       "Reshape", [](handle sizes) { return nn::reshape(per_axis(sizes)); }, arg("sizes"),
@@ -268,6 +273,13 @@ void bind_plain_layers(nb::module_& m) {
       },
       arg("p") = 0.5,
       "In training sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
+  bind_conv(m, "Conv1d", nn::conv1d,
+            "A correlation of (batch, channels, columns). Arguments as for Conv2d.");
+  bind_conv(m, "Conv3d", nn::conv3d,
+            "A correlation over the three last axes. Arguments as for Conv2d.");
+  bind_conv(m, "ConvTranspose2d", nn::conv_transpose2d,
+            "The smallest images of which Conv2d with these arguments makes images of the size of "
+            "the\ninput; weight is (channels, filters / groups, rows, columns).");
   bind_conv(m, "Conv2d", nn::conv2d,
             "A correlation of (batch, channels, rows, columns); weight is (filters, channels / "
             "groups,\nrows, columns). pad: 'valid', 'half' (also 'same'), 'full', or numbers.");

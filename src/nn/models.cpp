@@ -135,6 +135,30 @@ LayerPtr make_mobilenet(std::int64_t classes) {
                      {"classifier", sequential({dropout(0.001), logits(classes)})}});
 }
 
+// ---- segmentation ----
+
+void add_two_convolutions(Layers& layers, std::int64_t filters) {
+  for (int k = 0; k < 2; ++k)
+    layers.emplace_back(conv2d(filters, {3}, {.border = "half", .activation = "relu"}));
+}
+
+/// Two convolutions; then, unless it is the lowest level, what the level below makes of half the
+/// size joined with them, and two more.
+LayerPtr unet_level(std::int64_t filters, int below) {
+  Layers layers;
+  add_two_convolutions(layers, filters);
+  if (below > 0) {
+    layers.emplace_back(skip(sequential({max_pool({2}), unet_level(2 * filters, below - 1),
+                                         conv_transpose2d(filters, {2}, {.stride = {2}})})));
+    add_two_convolutions(layers, filters);
+  }
+  return sequential(std::move(layers));
+}
+
+LayerPtr make_unet(std::int64_t classes) {
+  return sequential({{"levels", unet_level(64, 4)}, {"classifier", conv2d(classes, {1})}});
+}
+
 // ---- the table ----
 
 struct Row {
@@ -149,6 +173,7 @@ const std::vector<Row>& rows() {
       {{"mobilenet", "MobileNet v1", {3, 224, 224}, 1000}, make_mobilenet},
       {{"resnet18", "ResNet-18", {3, 224, 224}, 1000}, make_resnet18},
       {{"resnet50", "ResNet-50", {3, 224, 224}, 1000}, make_resnet50},
+      {{"unet", "U-Net with borders kept: classes of pixels", {1, 256, 256}, 2}, make_unet},
       {{"vgg-art", "VGG with four narrow blocks, for paintings by artist", {3, 116, 116}, 23},
        make_vgg_art},
       {{"vgg-small", "VGG with two narrow blocks, for small images", {1, 28, 28}, 10},

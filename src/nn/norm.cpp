@@ -28,14 +28,11 @@ class LayerNorm : public Layer {
   NormOptions options_;
 };
 
-/// Another variable of the value of a running statistic, which a call moves by `momentum` towards
-/// that of the batch. Functions that do not reach it leave the statistic alone.
-Expr moving(const Expr& statistic, const Expr& of_batch, double momentum) {
+/// Another variable of the value of a running statistic. An update of it is one of the statistic,
+/// in functions that reach it alone: those of training.
+Expr alias_of(const Expr& statistic) {
   Ref<SharedVariable> alias(new SharedVariable(Ref<SharedVariable>(as_shared(statistic))));
   alias->origin = current_origin();
-  alias->default_update_rule = [of_batch, momentum](const Expr& self) {
-    return self + typed_number(momentum, self.dtype()) * (cast(of_batch, self.dtype()) - self);
-  };
   return Expr(Ref<Variable>(alias));
 }
 
@@ -62,40 +59,31 @@ class BatchNorm : public Layer {
 
  private:
   Expr with_running_statistics(const Expr& x) const {
-    Expr scale = deviation_below(variable(1), x.dtype());
-    if (options_.affine) scale = scale * variable(2);
-    Expr y = (x - along_channels(variable(0), x)) * along_channels(scale, x);
-    return options_.affine ? y + along_channels(variable(3), x) : y;
+    return batch_normalization_test(x, scale(shape(variable(0))), shift(), variable(0), variable(1),
+                                    axes_of(x), options_.epsilon);
   }
 
   Expr with_statistics_of_batch(const Expr& x) const {
-    std::vector<std::int64_t> axes{0};
-    for (int i = 2; i < x.ndim(); ++i) axes.push_back(i);
-    Expr batch_mean = mean(x, axes);
-    Expr centred = x - along_channels(batch_mean, x);
-    Expr variance = mean(sqr(centred), axes);
-    // Running variances are those of the population, as the sample estimates them.
-    Expr count = prod(shape(x)) / maximum(shape_i(x, 1), int64_constant(1));
-    count = cast(count, x.dtype());
-    Expr one = typed_number(1, x.dtype());
-    Expr estimate = variance * (count / maximum(count - one, one));
-    // The sizes of the moving variables make the output depend on them, at no cost.
-    Expr to_mean = shape(moving(variable(0), batch_mean, options_.momentum));
-    Expr to_var = shape(moving(variable(1), estimate, options_.momentum));
-    Expr scale = options_.affine ? snug::reshape(variable(2), to_mean) : broadcast_to(one, to_mean);
-    scale = snug::reshape(scale, to_var) * deviation_below(variance, x.dtype());
-    Expr y = centred * along_channels(scale, x);
-    return options_.affine ? y + along_channels(variable(3), x) : y;
+    const Expr mean = alias_of(variable(0)), variance = alias_of(variable(1));
+    // The sizes of the aliases make the output depend on them, at no cost.
+    BatchNormalization r = batch_normalization_train(
+        x, snug::reshape(scale(shape(mean)), shape(variance)), shift(), axes_of(x),
+        options_.epsilon, options_.momentum, variable(0), variable(1));
+    as_shared(mean)->default_update = snug::flatten(r.running_mean);
+    as_shared(variance)->default_update = snug::flatten(r.running_variance);
+    return r.out;
   }
 
-  /// 1 / sqrt(variance + epsilon)
-  Expr deviation_below(const Expr& variance, DType dtype) const {
-    return typed_number(1, dtype) / sqrt(variance + typed_number(options_.epsilon, dtype));
+  Expr scale(const Expr& sizes) const {
+    return options_.affine ? snug::reshape(variable(2), sizes)
+                           : broadcast_to(typed_number(1, variable(0).dtype()), sizes);
   }
-  static Expr along_channels(const Expr& vector, const Expr& x) {
-    std::vector<std::int64_t> pattern(static_cast<std::size_t>(x.ndim()), -1);
-    pattern[1] = 0;
-    return dimshuffle(vector, pattern);
+  Expr shift() const { return options_.affine ? variable(3) : zeros_like(variable(0)); }
+
+  static std::vector<std::int64_t> axes_of(const Expr& x) {
+    std::vector<std::int64_t> axes{0};
+    for (int i = 2; i < x.ndim(); ++i) axes.push_back(i);
+    return axes;
   }
 
   NormOptions options_;

@@ -54,9 +54,7 @@ class GlobalPool : public Layer {
 
  protected:
   Expr forward(const Expr& x, Pass&) override {
-    std::vector<std::int64_t> axes(pooled_axes(x));
-    for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<std::int64_t>(i) + 2;
-    return average_ ? mean(x, axes) : max(x, axes);
+    return global_pool(x, average_ ? "average" : "max");
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <unordered_map>
 
 #include "ops/arguments.h"
@@ -28,25 +29,37 @@ std::vector<Weight> weights_of(Layer& model) {
   return weights;
 }
 
-std::vector<double> magnitudes(const Array& a) {
-  std::vector<double> m(static_cast<std::size_t>(a.size()));
-  for (std::int64_t i = 0; i < a.size(); ++i)
-    m[static_cast<std::size_t>(i)] = std::abs(a.at_double(i));
-  return m;
+/// f(i, element i) of a contiguous array.
+template <class F>
+void for_each_element(const Array& a, F&& f) {
+  const std::int64_t n = a.size();
+  if (a.dtype == DType::F32)
+    for (std::int64_t i = 0; i < n; ++i) f(i, a.typed<float>()[i]);
+  else
+    for (std::int64_t i = 0; i < n; ++i) f(i, a.at_double(i));
+}
+
+/// Magnitudes are compared as float32: ranks need no more, and there are many.
+float magnitude(double x) { return static_cast<float>(std::abs(x)); }
+
+void append_magnitudes(const Parameter& p, std::vector<float>& all) {
+  const Array value = as_shared(p.variable)->get_value(true);
+  all.reserve(all.size() + static_cast<std::size_t>(value.size()));
+  for_each_element(value, [&](std::int64_t, double x) { all.push_back(magnitude(x)); });
 }
 
 /// What is pruned: all below `bound`, and the first `ties` that are equal to it.
 struct Cut {
-  double bound = 0;
+  float bound = 0;
   std::int64_t ties = 0;
 };
 
-Cut cut_of(std::vector<double> all, double fraction) {
+Cut cut_of(std::vector<float> all, double fraction) {
   const auto n = static_cast<std::size_t>(fraction * static_cast<double>(all.size()));
   if (n == 0) return {};
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n - 1), all.end());
-  const double bound = all[n - 1];
-  const auto below = std::count_if(all.begin(), all.end(), [&](double m) { return m < bound; });
+  const float bound = all[n - 1];
+  const auto below = std::count_if(all.begin(), all.end(), [&](float m) { return m < bound; });
   return {bound, static_cast<std::int64_t>(n) - below};
 }
 
@@ -55,12 +68,13 @@ void apply_cut(Parameter& p, Cut& cut) {
   SharedVariable* shared = as_shared(p.variable);
   Array value = shared->get_value();
   Array mask = Array::empty(DType::Bool, value.shape);
-  for (std::int64_t i = 0; i < value.size(); ++i) {
-    const double m = std::abs(value.at_double(i));
+  const std::int64_t width = size_of(value.dtype);
+  for_each_element(value, [&](std::int64_t i, double x) {
+    const float m = magnitude(x);
     const bool pruned = m < cut.bound || (m == cut.bound && cut.ties > 0 && cut.ties-- > 0);
-    if (pruned) value.set_double(i, 0);
-    mask.set_int(i, pruned ? 0 : 1);
-  }
+    if (pruned) std::memset(value.data + i * width, 0, static_cast<std::size_t>(width));
+    mask.typed<bool>()[i] = !pruned;
+  });
   shared->set_value(value);
   if (p.mask) {
     as_shared(p.mask)->set_value(mask);
@@ -73,7 +87,7 @@ void apply_cut(Parameter& p, Cut& cut) {
 PruneReport::Row row_of(const Weight& w) {
   const Array value = as_shared(w.parameter->variable)->get_value(true);
   PruneReport::Row row{w.name, value.size(), 0};
-  for (std::int64_t i = 0; i < value.size(); ++i) row.zeros += value.at_double(i) == 0;
+  for_each_element(value, [&](std::int64_t, double x) { row.zeros += x == 0; });
   return row;
 }
 
@@ -84,16 +98,15 @@ PruneReport prune(Layer& model, double fraction, bool together) {
     fail(Fault::Value, fmt::format("prune: the fraction is {}, it must be in [0, 1]", fraction));
   const std::vector<Weight> weights = weights_of(model);
   if (together) {
-    std::vector<double> all;
-    for (const Weight& w : weights) {
-      const std::vector<double> m = magnitudes(as_shared(w.parameter->variable)->get_value(true));
-      all.insert(all.end(), m.begin(), m.end());
-    }
+    std::vector<float> all;
+    for (const Weight& w : weights) append_magnitudes(*w.parameter, all);
     Cut cut = cut_of(std::move(all), fraction);
     for (const Weight& w : weights) apply_cut(*w.parameter, cut);
   } else {
     for (const Weight& w : weights) {
-      Cut cut = cut_of(magnitudes(as_shared(w.parameter->variable)->get_value(true)), fraction);
+      std::vector<float> all;
+      append_magnitudes(*w.parameter, all);
+      Cut cut = cut_of(std::move(all), fraction);
       apply_cut(*w.parameter, cut);
     }
   }

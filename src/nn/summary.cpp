@@ -61,8 +61,13 @@ double flops_between(const std::vector<Expr>& results, const std::vector<Expr>& 
   return total;
 }
 
-std::int64_t bytes_of(const Expr& e) {
-  return static_cast<std::int64_t>(count(e.type().shape)) * size_of(e.dtype());
+/// Of an output that is no other view of what was there before.
+std::int64_t new_bytes(const Visit& v) {
+  Expr e = v.output;
+  while (!same(e, v.input) && e->owner && has(*e->owner->op, kView)) e = e->owner->inputs[0];
+  return same(e, v.input)
+             ? 0
+             : static_cast<std::int64_t>(count(v.output.type().shape)) * size_of(v.output.dtype());
 }
 
 std::string with_commas(std::int64_t n) {
@@ -116,7 +121,7 @@ Summary summarise(Layer& model, const Dims& sizes, DType dtype) {
   Pass pass{.visited = [&](const Visit& v) {
     LayerSummary l{v.path, v.layer.describe(), v.output.type().shape};
     l.flops = same(v.input, v.output) ? 0 : flops_between({v.output}, {v.input});
-    l.activation_bytes = same(v.input, v.output) ? 0 : bytes_of(v.output);
+    l.activation_bytes = new_bytes(v);
     if (seen.insert(&v.layer).second)
       for (const Parameter& p : v.layer.own()) {
         l.parameters += p.size();

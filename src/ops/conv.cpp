@@ -140,8 +140,7 @@ constexpr Role second_input(Role result) { return result == kOutput ? kFilters :
 Expr from_others(const GradArgs& g, Role result, const Expr (&tensors)[3], const Expr& like) {
   const Expr &a = tensors[first_input(result)], &b = tensors[second_input(result)];
   const bool three = conv_of(g.attrs).axes() == 3;
-  if (result == kOutput)
-    return apply(three ? ops::conv3d : ops::conv2d, {a, b}, conv_attrs(g));
+  if (result == kOutput) return apply(three ? ops::conv3d : ops::conv2d, {a, b}, conv_attrs(g));
   const OpDef& by_images = three ? ops::conv3d_grad_input : ops::conv2d_grad_input;
   const OpDef& by_filters = three ? ops::conv3d_grad_weight : ops::conv2d_grad_weight;
   return apply(result == kImages ? by_images : by_filters, {a, b, snug::shape(like)},

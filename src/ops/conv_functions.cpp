@@ -247,8 +247,8 @@ Ints known_sizes(const Expr& shape, std::size_t count) {
   return out;
 }
 
-Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy,
-                  const Sizes& shape, const ConvOptions& o) {
+Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy, const Sizes& shape,
+                  const ConvOptions& o) {
   Scope scope(given_x);
   auto [x, dy] = in_one_float(c.name, given_x, given_dy);
   const std::size_t ndim = c.axes + 2, sizes = shape.ndim();
@@ -256,8 +256,7 @@ Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy,
     fail(Fault::Type, fmt::format("{}: images and gradients have {} dimensions, not {} and {}",
                                   c.name, ndim, x.ndim(), dy.ndim()));
   if (sizes != ndim && (c.axes != 2 || sizes != 6))
-    fail(Fault::Type,
-         fmt::format("{}: filters have {} dimensions, not {}", c.name, ndim, sizes));
+    fail(Fault::Type, fmt::format("{}: filters have {} dimensions, not {}", c.name, ndim, sizes));
   const auto filters = [&](std::size_t k) {
     return subtensor(shape.vector, {static_cast<int>(sizes - c.axes + k)});
   };
@@ -276,7 +275,8 @@ ConvOptions with_rows(const char* what, const ConvOptions& o) {
     return list;
   };
   if (o.pad.size() > 2 || o.subsample.size() > 1 || o.dilation.size() > 1)
-    fail(Fault::Value, fmt::format("{}: pad has 1 or 2 entries, subsample and dilation have 1", what));
+    fail(Fault::Value,
+         fmt::format("{}: pad has 1 or 2 entries, subsample and dilation have 1", what));
   out.pad = extended(extended(o.pad, 0), 0);
   if (o.pad.size() == 1) out.pad = {0, 0, o.pad[0], o.pad[0]};
   out.subsample = extended(o.subsample, 1);
@@ -333,8 +333,8 @@ Expr causal_conv1d(const Arg& x, const Arg& w, const ConvOptions& o) {
   }
   const Expr zero = int64_constant(0);
   Expr before = (shape_i(w, 2) - int64_constant(1)) * int64_constant(dilation);
-  Expr later = pad(x, {zero, zero, zero, zero, before, zero}, "constant",
-                   typed_number(0, x.expr.dtype()));
+  Expr later =
+      pad(x, {zero, zero, zero, zero, before, zero}, "constant", typed_number(0, x.expr.dtype()));
   return over_columns("causal_conv1d", later, w, o);
 }
 

@@ -19,8 +19,8 @@ Expr conv1d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 /// As conv1d, padded so that an output depends on no later input.
 Expr causal_conv1d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 /// Images (batch, channels, rows, columns), filters (out, in / groups, rows, columns). Filters of 6
-/// dimensions, (out, rows and columns of the result, in / groups, rows, columns), are other ones for
-/// every place of the result.
+/// dimensions, (out, rows and columns of the result, in / groups, rows, columns), are other ones
+/// for every place of the result.
 Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& options = {});
 /// Images and filters with three axes in the place of rows and columns.
 Expr conv3d(const Arg& x, const Arg& w, const ConvOptions& options = {});
@@ -70,7 +70,7 @@ struct Coefficient {
 };
 
 struct BatchNormalization {
-  Expr out, mean, inverse_deviation;   // statistics have size 1 on the axes
+  Expr out, mean, inverse_deviation;    // statistics have size 1 on the axes
   Expr running_mean, running_variance;  // the new ones; null if none were given
 };
 /// x normalised by its own mean and variance over `axes`: (x - mean) * gamma / sqrt(variance +
@@ -111,11 +111,11 @@ Expr bilinear_kernel(const Arg& ratio, bool normalize = true);
 Expr bilinear_upsampling(const Arg& x, const std::vector<std::int64_t>& numerators,
                          const std::vector<std::int64_t>& denominators = {1, 1});
 
-/// The coordinates (y, x), from -1 to 1 over the images, that affine maps theta (batch, 2, 3) of (x,
-/// y, 1) give for every place of images of this size: (batch, 2, rows, columns), x first.
+/// The coordinates (y, x), from -1 to 1 over the images, that affine maps theta (batch, 2, 3) of
+/// (x, y, 1) give for every place of images of this size: (batch, 2, rows, columns), x first.
 Expr affine_grid(const Arg& theta, const Expr& rows, const Expr& columns);
-/// Images at the coordinates of a grid, by bilinear interpolation. border: what lies outside, "zero"
-/// or "nearest".
+/// Images at the coordinates of a grid, by bilinear interpolation. border: what lies outside,
+/// "zero" or "nearest".
 Expr sample_grid(const Arg& x, const Arg& grid, const std::string& border = "zero");
 
 }  // namespace snug

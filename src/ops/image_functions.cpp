@@ -106,8 +106,8 @@ Expr global_pool(const Arg& x, const std::string& mode) {
   Scope scope(x);
   require_expr("global_pool", x.expr);
   if (x.expr.ndim() < 3)
-    fail(Fault::Type, fmt::format("global_pool: images have at least 3 dimensions, not {}",
-                                  x.expr.ndim()));
+    fail(Fault::Type,
+         fmt::format("global_pool: images have at least 3 dimensions, not {}", x.expr.ndim()));
   std::vector<std::int64_t> axes(static_cast<std::size_t>(x.expr.ndim()) - 2);
   std::iota(axes.begin(), axes.end(), 2);
   if (mode == "average") return mean(x, axes);
@@ -131,7 +131,8 @@ struct Batch {
 
   Batch(const Arg& given, const std::vector<std::int64_t>& over)
       : x(in_float("batch_normalization", given)) {
-    for (std::int64_t axis : over) axes.push_back(normal_axis("batch_normalization", axis, x.ndim()));
+    for (std::int64_t axis : over)
+      axes.push_back(normal_axis("batch_normalization", axis, x.ndim()));
     std::sort(axes.begin(), axes.end());
     if (axes.empty() || std::adjacent_find(axes.begin(), axes.end()) != axes.end())
       fail(Fault::Value, "batch_normalization: the axes are not different, or there is none");
@@ -181,7 +182,8 @@ BatchNormalization batch_normalization_train(const Arg& given, const Arg& gamma,
   const Expr share = factor.in(b.x.dtype()), rest = one - share;
   Expr count = one;
   for (std::int64_t axis : b.axes) count = count * cast(shape_i(b.x, axis), b.x.dtype());
-  Expr population = variance * (count / (count - one));
+  // A batch of one element has no estimate of the variance; it must not spoil the running one.
+  Expr population = variance * (count / maximum(count - one, one));
   out.running_mean = b.parameter(running_mean) * rest + average * share;
   out.running_variance = b.parameter(running_variance) * rest + population * share;
   return out;
@@ -254,8 +256,8 @@ std::vector<Expr> pair_of(const char* what, const char* name, const std::vector<
   std::vector<Expr> out;
   for (const Expr& e : given) {
     if (e.ndim() != 0 || !is_int(e.dtype()))
-      fail(Fault::Type, fmt::format("{}: {} are two integers, not {}", what, name,
-                                    snug::describe(e.type())));
+      fail(Fault::Type,
+           fmt::format("{}: {} are two integers, not {}", what, name, snug::describe(e.type())));
     out.push_back(cast(e, DType::I64));
   }
   return out;
@@ -270,7 +272,8 @@ Expr images2neibs(const Arg& x, const std::vector<Expr>& given_shape,
   require_expr(kName, x.expr);
   require_images(kName, x.expr);
   const std::vector<std::string> modes{"valid", "ignore_borders", "half", "full", "wrap_centered"};
-  if (std::find(modes.begin(), modes.end(), mode) == modes.end()) no_such(kName, "mode", mode, modes);
+  if (std::find(modes.begin(), modes.end(), mode) == modes.end())
+    no_such(kName, "mode", mode, modes);
   const std::vector<Expr> window = pair_of(kName, "neib_shape", given_shape);
   const std::vector<Expr> step =
       given_step.empty() ? window : pair_of(kName, "neib_step", given_step);
@@ -284,8 +287,7 @@ Expr images2neibs(const Arg& x, const std::vector<Expr>& given_shape,
                      fmt::format("images2neibs: the sizes of the images, of the windows and of the "
                                  "steps do not go with mode '{}'",
                                  mode));
-  Expr parts =
-      windows_of(images, rows.places, columns.places, mode == "half" || mode == "full");
+  Expr parts = windows_of(images, rows.places, columns.places, mode == "half" || mode == "full");
   const std::vector<Expr> s = sizes_of(parts);
   return reshape(parts, std::vector<Expr>{s[0] * s[1] * s[2] * s[3], s[4] * s[5]});
 }
@@ -303,8 +305,8 @@ Expr neibs2images(const Arg& neibs, const std::vector<Expr>& neib_shape,
          "choose 'valid' or 'ignore_borders'");
   const std::vector<Expr> window = pair_of(kName, "neib_shape", neib_shape);
   const Expr rows = floor_div(shape[2], window[0]), columns = floor_div(shape[3], window[1]);
-  Expr parts = reshape(neibs, std::vector<Expr>{shape[0], shape[1], rows, columns, window[0],
-                                                window[1]});
+  Expr parts =
+      reshape(neibs, std::vector<Expr>{shape[0], shape[1], rows, columns, window[0], window[1]});
   const Expr height = rows * window[0], width = columns * window[1];
   Expr images = reshape(dimshuffle(parts, {0, 1, 2, 4, 3, 5}),
                         std::vector<Expr>{shape[0], shape[1], height, width});
@@ -361,7 +363,8 @@ Expr bilinear_upsampling(const Arg& given, const std::vector<std::int64_t>& nume
   for (std::size_t k = 0; k < 2; ++k) {
     const std::int64_t p = numerators[k], q = denominators[k];
     if (p < 1 || q < 1)
-      fail(Fault::Value, fmt::format("bilinear_upsampling: the ratio {} / {} is not positive", p, q));
+      fail(Fault::Value,
+           fmt::format("bilinear_upsampling: the ratio {} / {} is not positive", p, q));
     const std::int64_t common = std::gcd(p, q);
     x = enlarge(x, static_cast<std::int64_t>(2 + k), p / common, q / common);
   }
@@ -372,8 +375,8 @@ Expr affine_grid(const Arg& given, const Expr& rows, const Expr& columns) {
   Scope scope(given);
   Expr theta = in_float("affine_grid", given);
   if (theta.ndim() != 3)
-    fail(Fault::Type, fmt::format("affine_grid: theta has 3 dimensions, (batch, 2, 3), not {}",
-                                  theta.ndim()));
+    fail(Fault::Type,
+         fmt::format("affine_grid: theta has 3 dimensions, (batch, 2, 3), not {}", theta.ndim()));
   theta = specify_shape(theta, {-1, 2, 3});
   const DType t = theta.dtype();
   const Expr low = typed_number(-1, t), high = typed_number(1, t);
@@ -395,7 +398,8 @@ Expr sample_grid(const Arg& given, const Arg& given_grid, const std::string& bor
   if (grid.ndim() != 4)
     fail(Fault::Type, fmt::format("{}: a grid has 4 dimensions, (batch, 2, rows, columns), not {}",
                                   kName, grid.ndim()));
-  if (border != "zero" && border != "nearest") no_such(kName, "border", border, {"zero", "nearest"});
+  if (border != "zero" && border != "nearest")
+    no_such(kName, "border", border, {"zero", "nearest"});
   grid = specify_shape(cast(grid, x.dtype()), {-1, 2, -1, -1});
   const DType t = x.dtype();
   const Expr one = typed_number(1, t), zero = int64_constant(0);
@@ -426,8 +430,8 @@ Expr sample_grid(const Arg& given, const Arg& given_grid, const std::string& bor
   for (int r = 0; r < 2; ++r)
     for (int c = 0; c < 2; ++c) {
       // (batch, rows, columns, channels)
-      Expr taken = subtensor(dimshuffle(x, {0, 2, 3, 1}),
-                             {image, along[0].place[r], along[1].place[c]});
+      Expr taken =
+          subtensor(dimshuffle(x, {0, 2, 3, 1}), {image, along[0].place[r], along[1].place[c]});
       Expr weight = along[0].weight[r] * along[1].weight[c];
       Expr part = dimshuffle(taken, {0, 3, 1, 2}) * dimshuffle(weight, {0, -1, 1, 2});
       total = total ? total + part : part;

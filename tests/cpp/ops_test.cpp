@@ -640,7 +640,8 @@ TEST(OpPool, ValuesAndErrors) {
             (Doubles{0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 11}));
   EXPECT_EQ(error_of([&] { run(pool(x, {.window = {4, 4}}), given); }).fault(), Fault::Shape);
   EXPECT_EQ(error_of([&] { pool(x, {.window = {2}, .pad = {2}}); }).fault(), Fault::Value);
-  EXPECT_EQ(error_of([&] { pool(x, {.window = {2}, .mode = "su"}); }).hint(), "did you mean 'sum'?");
+  EXPECT_EQ(error_of([&] { pool(x, {.window = {2}, .mode = "su"}); }).hint(),
+            "did you mean 'sum'?");
 }
 
 TEST(OpNetworks, Softmax) {

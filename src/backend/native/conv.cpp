@@ -43,8 +43,8 @@ void loop_forward(const ConvShape& s, const T* x, const T* w, T* y, int threads)
             const std::int64_t tap = stored_tap(s, k * s.kw + kx);
             const std::int64_t at = (iz * s.h + iy) * s.w + ix;
             for (std::int64_t c = 0; c < gi; ++c)
-              acc = E::add(acc, E::mul(E::load(image[c * plane + at]),
-                                       E::load(weight[c * s.taps() + tap])));
+              acc = E::add(
+                  acc, E::mul(E::load(image[c * plane + at]), E::load(weight[c * s.taps() + tap])));
           }
         }
         y[row * s.ow + ox] = E::store(acc);

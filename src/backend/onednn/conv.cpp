@@ -159,13 +159,12 @@ class ConvCall : public native::Call {
       bytes += native::align64(product(shape) * size_of(compute));
     }
     const native::OmpThreads scope(site.threads);
-    const std::string key =
-        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
-                    "{} {},{},{} {},{} {},{}",
-                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
-                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
-                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd,
-                    s.od, s.front, s.back, s.sd, s.dd);
+    const std::string key = fmt::format(
+        "conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
+        "{} {},{},{} {},{} {},{}",
+        static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute), site.threads, s.n,
+        s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left, s.right, s.sh, s.sw,
+        s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back, s.sd, s.dd);
     auto chain = cached_chain(key, [&] { return build(kind, s, compute, operands, bytes); });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));

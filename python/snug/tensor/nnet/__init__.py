@@ -84,9 +84,7 @@ def conv2d(
     unshared: bool = False,
 ) -> _core.Variable:
     if input_shape is not None and image_shape is not None:
-        raise error(
-            ValueError, "conv2d: input_shape and image_shape are the same; both are given"
-        )
+        raise error(ValueError, "conv2d: input_shape and image_shape are the same; both are given")
     return abstract_conv2d(
         *(input, filters, input_shape, filter_shape, border_mode, subsample, filter_flip),
         *(filter_dilation, num_groups, unshared),

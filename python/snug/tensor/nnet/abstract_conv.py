@@ -100,9 +100,7 @@ def _padding(what: str, border_mode: Any, axes: int) -> tuple[str, list[int]]:
 
 
 def _steps(what: str, name: str, value: Any, axes: int) -> tuple[int, ...]:
-    if isinstance(value, (list, tuple)) and (
-        len(value) != axes or not all(map(_is_size, value))
-    ):
+    if isinstance(value, (list, tuple)) and (len(value) != axes or not all(map(_is_size, value))):
         number = {1: "one", 2: "two", 3: "three"}[axes]
         raise error(
             TypeError, f"{what}: {name} must be an integer or {number} of them, got {value!r}"
@@ -165,9 +163,7 @@ def _conv(
     num_groups: int,
 ) -> _core.Variable:
     what = f"conv{axes}d"
-    options = _options(
-        what, border_mode, subsample, filter_dilation, filter_flip, num_groups, axes
-    )
+    options = _options(what, border_mode, subsample, filter_dilation, filter_flip, num_groups, axes)
     if options[0] != "valid":
         filters = _sized(what, filters, filter_shape, axes)
     return getattr(_core, what)(input, filters, *options)
@@ -534,7 +530,11 @@ def get_conv_shape_1axis(
 
 
 def get_conv_output_shape(
-    image_shape: Any, kernel_shape: Any, border_mode: Any, subsample: Any, filter_dilation: Any = None
+    image_shape: Any,
+    kernel_shape: Any,
+    border_mode: Any,
+    subsample: Any,
+    filter_dilation: Any = None,
 ) -> tuple[Any, ...]:
     """The shape of the result of a convolution; None where a size that it needs is."""
     axes = len(image_shape) - 2
@@ -651,7 +651,9 @@ def assert_conv_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
     checked = []
     for axis, size in enumerate(shape):
         positive = axis >= 2
-        text = f"the size of axis {axis} of a convolution must be {'positive' if positive else '>= 0'}"
+        text = (
+            f"the size of axis {axis} of a convolution must be {'positive' if positive else '>= 0'}"
+        )
         try:
             known = int(get_scalar_constant_value(size))
         except NotScalarConstantError:

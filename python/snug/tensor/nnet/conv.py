@@ -36,9 +36,7 @@ def conv2d(
             f"conv2d: border_mode is {border_mode!r}",
             "choose 'valid' or 'full'; T.nnet.conv2d has the others",
         )
-    return abstract_conv.conv2d(
-        input, filters, image_shape, filter_shape, border_mode, subsample
-    )
+    return abstract_conv.conv2d(input, filters, image_shape, filter_shape, border_mode, subsample)
 
 
 _PARAMETERS: dict[str, Any] = {
