@@ -35,6 +35,8 @@ MODULES = {
     "snug.gradient": "Gradients",
     "snug.data": "Data",
     "snug.io": "Files of arrays",
+    "snug.nn": "Layers, losses and models",
+    "snug.nn.init": "Initialisers",
     "snug.optim": "Update rules",
 }
 

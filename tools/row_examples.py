@@ -37,12 +37,27 @@ def _loop(x: Maker) -> Any:
     return states[0]
 
 
-def _conv_gradient(which: int) -> Callable[[Maker], Any]:
+def _conv_gradient(axes: int, which: int) -> Callable[[Maker], Any]:
     def build(x: Maker) -> Any:
-        images, filters = x(4), x(4)
-        return T.grad(T.nnet.conv2d(images, filters).sum(), [images, filters])[which]
+        images, filters = x(axes + 2), x(axes + 2)
+        y = getattr(T.nnet, f"conv{axes}d")(images, filters)
+        return T.grad(y.sum(), [images, filters])[which]
 
     return build
+
+
+def _pool_gradient(mode: str) -> Callable[[Maker], Any]:
+    def build(x: Maker) -> Any:
+        images = x(4)
+        return T.grad(_core.pool(images, (2, 2), mode=mode).sum(), images)
+
+    return build
+
+
+def _max_pool_take(x: Maker) -> Any:
+    images = x(4)
+    dy = T.TensorType(images.dtype, (False,) * 4)()
+    return T.Lop(T.Lop(_core.pool(images, (2, 2)), images, dy), dy, images)
 
 
 def _quiet(op: Any, value: Any) -> None:
@@ -54,6 +69,8 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "argsort": lambda x: T.argsort(x(2)),
     "argtopk": lambda x: T.argtopk(x(2), 1),
     "assert": lambda x: T.opt.Assert()(x(2), T.ge(x(1).size, 0)),
+    "average_pool": lambda x: _core.pool(x(4), (2, 2), mode="average_inc_pad"),
+    "average_pool_grad": _pool_gradient("average_inc_pad"),
     "batched_dot": lambda x: T.batched_dot(x(3), x(3)),
     "broadcast_to": lambda x: T.broadcast_to(x(1), (3, *x.inputs[0].shape)),
     "cast": lambda x: _core.cast(x(1), "float64" if x.dtype != "float64" else "float32"),
@@ -62,8 +79,11 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "concatenate": lambda x: T.concatenate([x(2), x(2)], axis=1),
     "constant": lambda x: T.tensor_copy(T.constant(np.zeros(3, "int8")).astype(x.dtype)),
     "conv2d": lambda x: T.nnet.conv2d(x(4), x(4)),
-    "conv2d_grad_input": _conv_gradient(0),
-    "conv2d_grad_weight": _conv_gradient(1),
+    "conv2d_grad_input": _conv_gradient(2, 0),
+    "conv2d_grad_weight": _conv_gradient(2, 1),
+    "conv3d": lambda x: T.nnet.conv3d(x(5), x(5)),
+    "conv3d_grad_input": _conv_gradient(3, 0),
+    "conv3d_grad_weight": _conv_gradient(3, 1),
     "cumprod": lambda x: T.cumprod(x(2), 0),
     "cumsum": lambda x: T.cumsum(x(2), 0),
     "det": lambda x: T.nlinalg.det(x(2)),
@@ -87,6 +107,9 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "loop": _loop,
     "lstsq": lambda x: T.nlinalg.lstsq(x(2), x(2))[0],
     "make_vector": lambda x: T.zeros((x(2).shape[0], 3), x.dtype),
+    "max_pool": lambda x: _core.pool(x(4), (2, 2)),
+    "max_pool_take": _max_pool_take,
+    "max_unpool": _pool_gradient("max"),
     "nonzero": lambda x: T.nonzero(x(2))[0],
     "pair": lambda x: T.complex(x(2), x(2)),
     "print": lambda x: snug.printing.Print("x", global_fn=_quiet)(x(2)),

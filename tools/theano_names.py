@@ -16,10 +16,6 @@ DATA = pathlib.Path(__file__).parent.parent / "tests" / "data"
 
 # Names that are to come with another issue; they do not count.
 LATER = {
-    "convolutions are an issue of their own": """
-        nnet.ConvOp nnet.abstract_conv nnet.abstract_conv2d nnet.conv nnet.conv2d
-        nnet.conv2d_grad_wrt_inputs nnet.conv2d_transpose nnet.conv3d nnet.corr nnet.corr3d
-        nnet.separable_conv2d""",
     "random numbers are an issue of their own": "raw_random shared_randomstreams",
 }
 # Names that Snug does not have.

@@ -1,9 +1,13 @@
-// Layers, initialisers and losses (nn/*.h).
+// Layers, initialisers, losses, models, summaries and pruning (nn/*.h).
 #include <nanobind/stl/shared_ptr.h>
 
 #include "arguments.h"
 #include "nn/layers.h"
 #include "nn/losses.h"
+#include "nn/models.h"
+#include "nn/prune.h"
+#include "nn/summary.h"
+#include "node_object.h"
 
 namespace snug::python {
 namespace {
@@ -169,16 +173,21 @@ Initialiser initialiser_of(handle h) {
 
 void bind_initialisers(nb::module_& m) {
   nb::class_<Initialiser>(m, "Initialiser", "How a parameter starts.");
-  m.def("init_constant", nn::init::constant, arg("value") = 0.0);
-  m.def("init_uniform", nn::init::uniform, arg("low") = -0.05, arg("high") = 0.05);
-  m.def("init_normal", nn::init::normal, arg("mean") = 0.0, arg("deviation") = 0.05);
-  m.def("init_glorot_uniform", nn::init::glorot_uniform, arg("gain") = 1.0);
-  m.def("init_glorot_normal", nn::init::glorot_normal, arg("gain") = 1.0);
-  m.def("init_he_uniform", nn::init::he_uniform);
-  m.def("init_he_normal", nn::init::he_normal);
-  m.def("init_lecun_uniform", nn::init::lecun_uniform);
-  m.def("init_lecun_normal", nn::init::lecun_normal);
-  m.def("init_orthogonal", nn::init::orthogonal, arg("gain") = 1.0);
+  m.def("init_constant", nn::init::constant, arg("value") = 0.0, "The same number everywhere.");
+  m.def("init_uniform", nn::init::uniform, arg("low") = -0.05, arg("high") = 0.05,
+        "Between low and high.");
+  m.def("init_normal", nn::init::normal, arg("mean") = 0.0, arg("deviation") = 0.05,
+        "Around mean.");
+  m.def("init_glorot_uniform", nn::init::glorot_uniform, arg("gain") = 1.0,
+        "Uniform with variance gain^2 * 2 / (in + out).");
+  m.def("init_glorot_normal", nn::init::glorot_normal, arg("gain") = 1.0,
+        "Normal with variance gain^2 * 2 / (in + out).");
+  m.def("init_he_uniform", nn::init::he_uniform, "Uniform with variance 2 / in.");
+  m.def("init_he_normal", nn::init::he_normal, "Normal with variance 2 / in.");
+  m.def("init_lecun_uniform", nn::init::lecun_uniform, "Uniform with variance 1 / in.");
+  m.def("init_lecun_normal", nn::init::lecun_normal, "Normal with variance 1 / in.");
+  m.def("init_orthogonal", nn::init::orthogonal, arg("gain") = 1.0,
+        "Rows or columns, whichever are fewer, orthogonal and of length gain.");
 }
 
 // ---- kinds of layers ----
@@ -251,7 +260,7 @@ void bind_plain_layers(nb::module_& m) {
         return nn::activation(name);
       },
       arg("name"), "An activation by name, such as 'relu'.");
-  m.def("activation_names", nn::activation_names);
+  m.def("activation_names", nn::activation_names, "The names that Activation knows.");
   m.def("Flatten", nn::flatten, "(batch, ...) -> (batch, all others)");
   m.def(
       "Reshape", [](handle sizes) { return nn::reshape(per_axis(sizes)); }, arg("sizes"),
@@ -264,12 +273,54 @@ void bind_plain_layers(nb::module_& m) {
       },
       arg("p") = 0.5,
       "In training sets elements to 0 with probability p and scales the others by 1 / (1 - p).");
+  bind_conv(m, "Conv1d", nn::conv1d,
+            "A correlation of (batch, channels, columns). Arguments as for Conv2d.");
+  bind_conv(m, "Conv3d", nn::conv3d,
+            "A correlation over the three last axes. Arguments as for Conv2d.");
+  bind_conv(m, "ConvTranspose2d", nn::conv_transpose2d,
+            "The smallest images of which Conv2d with these arguments makes images of the size of "
+            "the\ninput; weight is (channels, filters / groups, rows, columns).");
   bind_conv(m, "Conv2d", nn::conv2d,
             "A correlation of (batch, channels, rows, columns); weight is (filters, channels / "
             "groups,\nrows, columns). pad: 'valid', 'half' (also 'same'), 'full', or numbers.");
 }
 
+using MakePool = LayerPtr (*)(const std::vector<std::int64_t>&, const nn::PoolLayerOptions&);
+
+void bind_pool(nb::module_& m, const char* name, MakePool make, const char* doc) {
+  m.def(
+      name,
+      [make](handle window, handle stride, handle pad, bool ignore_border) {
+        UserLine line;
+        return make(per_axis(window),
+                    {stride.is_none() ? std::vector<std::int64_t>{} : per_axis(stride),
+                     per_axis(pad), ignore_border});
+      },
+      arg("window"), arg("stride") = nb::none(), arg("pad") = 0, arg("ignore_border") = true, doc);
+}
+
+void bind_pools(nb::module_& m) {
+  bind_pool(m, "MaxPool", nn::max_pool,
+            "The largest element of every window, over all axes but the first two.");
+  bind_pool(m, "AveragePool", nn::average_pool,
+            "The average of every window without the padding, over all axes but the first two.");
+  m.def("GlobalMaxPool", nn::global_max_pool, "(batch, channels, ...) -> (batch, channels)");
+  m.def("GlobalAveragePool", nn::global_average_pool,
+        "(batch, channels, ...) -> (batch, channels)");
+}
+
 void bind_norms(nb::module_& m) {
+  m.def(
+      "BatchNorm",
+      [](double epsilon, double momentum, bool affine, std::int64_t in) {
+        UserLine line;
+        return nn::batch_norm(
+            {.epsilon = epsilon, .momentum = momentum, .affine = affine, .in = in});
+      },
+      arg("epsilon") = 1e-5, arg("momentum") = 0.1, arg("affine") = true, arg("channels") = 0,
+      "Mean 0 and variance 1 per channel (axis 1), then a trainable scale and shift. In training "
+      "by\nthe statistics of the batch, of which running ones take `momentum` at every call; else "
+      "by those.");
   m.def(
       "LayerNorm",
       [](double epsilon, bool affine, std::int64_t in) {
@@ -374,16 +425,120 @@ void bind_losses(nb::module_& m) {
   define(m, "mean_error", nn::mean_error, p, y, arg("axis") = -1, "1 - accuracy");
 }
 
+// ---- models, summaries, pruning ----
+
+nb::dict dict_of(const nn::LayerSummary& l) {
+  nb::dict d;
+  d["name"] = l.name;
+  d["kind"] = l.kind;
+  d["output"] = tuple_of(l.output);
+  d["parameters"] = l.parameters;
+  d["trainable"] = l.trainable;
+  d["flops"] = l.flops;
+  d["parameter_bytes"] = l.parameter_bytes;
+  d["activation_bytes"] = l.activation_bytes;
+  return d;
+}
+
+void bind_summary(nb::module_& m) {
+  nb::class_<nn::Summary>(m, "Summary", "What the layers of a model cost for one input.")
+      .def_prop_ro("layers",
+                   [](const nn::Summary& s) {
+                     nb::list all;
+                     for (const nn::LayerSummary& l : s.layers) all.append(dict_of(l));
+                     return all;
+                   })
+      .def_prop_ro("total", [](const nn::Summary& s) { return dict_of(s.total); })
+      .def("json", &nn::Summary::json)
+      .def("__str__", &nn::Summary::describe)
+      .def("__repr__", &nn::Summary::describe);
+  m.def(
+      "summary",
+      [](const LayerPtr& model, handle shape, handle dtype) {
+        UserLine line;
+        return nn::summarise(*model, dims_of(shape), as_dtype(dtype));
+      },
+      arg("model"), arg("shape"), arg("dtype") = "floatX",
+      "Shapes, parameters, FLOPs and bytes of every layer for inputs of this shape, batch "
+      "included.");
+}
+
+void bind_models(nb::module_& m) {
+  m.def(
+      "make_model",
+      [](const std::string& name, handle input, std::int64_t classes, std::uint64_t seed) {
+        UserLine line;
+        return nn::models::make(name, {input.is_none() ? Dims{} : dims_of(input), classes, seed});
+      },
+      arg("name"), arg("input") = nb::none(), arg("classes") = 0, arg("seed") = nn::kDefaultSeed,
+      "A reference model by name, for examples of the shape `input`; both as published unless "
+      "given.\nIt gives logits.");
+  m.def(
+      "model_names",
+      [] {
+        std::vector<std::string> names;
+        for (const nn::models::Info& info : nn::models::all()) names.push_back(info.name);
+        return names;
+      },
+      "The names that make_model knows.");
+}
+
+void bind_prune(nb::module_& m) {
+  nb::class_<nn::PruneReport>(m, "PruneReport", "How many elements of the weights are 0.")
+      .def_prop_ro("sparsity", &nn::PruneReport::sparsity)
+      .def_prop_ro("rows",
+                   [](const nn::PruneReport& r) {
+                     nb::list all;
+                     for (const auto& row : r.rows)
+                       all.append(nb::make_tuple(row.name, row.size, row.zeros));
+                     return all;
+                   })
+      .def("__str__", &nn::PruneReport::describe)
+      .def("__repr__", &nn::PruneReport::describe);
+  m.def(
+      "prune",
+      [](const LayerPtr& model, double fraction, bool together) {
+        UserLine line;
+        return nn::prune(*model, fraction, together);
+      },
+      arg("model"), arg("fraction"), arg("together") = false,
+      "Sets the smallest fraction of every weight, or of all of them together, to 0 and masks "
+      "them.");
+  m.def(
+      "masked",
+      [](handle updates, const LayerPtr& model) {
+        UserLine line;
+        nn::Updates all;
+        nb::object pairs =
+            nb::hasattr(updates, "items") ? updates.attr("items")() : nb::borrow(updates);
+        for (handle pair : pairs)
+          all.emplace_back(unwrap(pair[0], "masked"), as_tensor(pair[1], "masked"));
+        nb::list out;
+        for (const auto& [target, value] : nn::masked(all, *model))
+          out.append(nb::make_tuple(wrap(target), wrap(value)));
+        return out;
+      },
+      arg("updates"), arg("model"),
+      "The updates with pruned elements kept at 0: pairs (shared variable, new value).");
+  m.def(
+      "sparsity", [](const LayerPtr& model) { return nn::sparsity(*model); }, arg("model"),
+      "How many weights are 0 now.");
+}
+
 }  // namespace
 
 void bind_nn(nb::module_& m) {
   bind_initialisers(m);
   bind_layer(m);
   bind_plain_layers(m);
+  bind_pools(m);
   bind_norms(m);
   bind_containers(m);
   bind_recurrent(m);
   bind_losses(m);
+  bind_summary(m);
+  bind_models(m);
+  bind_prune(m);
 }
 
 }  // namespace snug::python

@@ -46,7 +46,7 @@ class Conv : public Layer {
     const auto groups = static_cast<double>(options_.groups);
     const Fans fans{window * static_cast<double>(in) / groups,
                     window * static_cast<double>(filters_) / groups};
-    Dims shape{filters_, in / options_.groups};
+    Dims shape = weight_shape(in);
     for (std::int64_t k : kernel_) shape.push_back(k);
     add("weight", shape, options_.weight, fans);
     if (options_.bias) add("bias", {filters_}, options_.bias_start, fans);
@@ -61,7 +61,18 @@ class Conv : public Layer {
     return act_(y);
   }
   virtual Expr convolve(const Expr& x) const = 0;
+  /// Without the kernel.
+  virtual Dims weight_shape(std::int64_t in) const { return {filters_, in / options_.groups}; }
   const ConvLayerOptions& options() const { return options_; }
+  std::int64_t filters() const { return filters_; }
+  ConvOptions conv_options() const {
+    return {.border_mode = options_.border,
+            .pad = options_.pad,
+            .subsample = options_.stride,
+            .dilation = options_.dilation,
+            .flip = false,
+            .groups = options_.groups};
+  }
 
  private:
   const char* kind_;
@@ -71,29 +82,50 @@ class Conv : public Layer {
   Activation act_;
 };
 
-class Conv2d : public Conv {
+class Plain : public Conv {
  public:
-  Conv2d(std::int64_t filters, const std::vector<std::int64_t>& kernel, const ConvLayerOptions& o)
-      : Conv("Conv2d", 2, filters, kernel, o) {}
+  using Function = Expr (*)(const Arg& x, const Arg& w, const ConvOptions& options);
+  Plain(const char* kind, Function f, std::size_t axes, std::int64_t filters,
+        const std::vector<std::int64_t>& kernel, const ConvLayerOptions& o)
+      : Conv(kind, axes, filters, kernel, o), f_(f) {}
 
  protected:
+  Expr convolve(const Expr& x) const override { return f_(x, variable(0), conv_options()); }
+
+ private:
+  Function f_;
+};
+
+class Transposed : public Conv {
+ public:
+  Transposed(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+             const ConvLayerOptions& o)
+      : Conv("ConvTranspose2d", 2, filters, kernel, o) {}
+
+ protected:
+  Dims weight_shape(std::int64_t in) const override { return {in, filters() / options().groups}; }
   Expr convolve(const Expr& x) const override {
-    const ConvLayerOptions& o = options();
-    return snug::conv2d(x, variable(0),
-                        {.border_mode = o.border,
-                         .pad = o.pad,
-                         .subsample = {o.stride[0], o.stride[1]},
-                         .dilation = {o.dilation[0], o.dilation[1]},
-                         .flip = false,
-                         .groups = o.groups});
+    return conv2d_transpose(x, variable(0), conv_options());
   }
 };
 
 }  // namespace
 
+LayerPtr conv1d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                const ConvLayerOptions& options) {
+  return std::make_shared<Plain>("Conv1d", snug::conv1d, 1, filters, kernel, options);
+}
 LayerPtr conv2d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
                 const ConvLayerOptions& options) {
-  return std::make_shared<Conv2d>(filters, kernel, options);
+  return std::make_shared<Plain>("Conv2d", snug::conv2d, 2, filters, kernel, options);
+}
+LayerPtr conv3d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                const ConvLayerOptions& options) {
+  return std::make_shared<Plain>("Conv3d", snug::conv3d, 3, filters, kernel, options);
+}
+LayerPtr conv_transpose2d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                          const ConvLayerOptions& options) {
+  return std::make_shared<Transposed>(filters, kernel, options);
 }
 
 }  // namespace snug::nn

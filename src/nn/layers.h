@@ -54,9 +54,34 @@ struct ConvLayerOptions {
   std::int64_t in = 0;  // channels of the input; 0: taken from it
   Initialiser weight = init::he_normal(), bias_start = init::zeros();
 };
-/// A correlation; weight is (filters, in / groups, kernel...).
+/// A correlation over the axes behind batch and channels; weight is (filters, in / groups,
+/// kernel...).
+LayerPtr conv1d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                const ConvLayerOptions& options = {});
 LayerPtr conv2d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
                 const ConvLayerOptions& options = {});
+
+LayerPtr conv3d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                const ConvLayerOptions& options = {});
+/// The smallest images of which conv2d with these options makes images of the size of the input;
+/// weight is (in, filters / groups, kernel...).
+LayerPtr conv_transpose2d(std::int64_t filters, const std::vector<std::int64_t>& kernel,
+                          const ConvLayerOptions& options = {});
+
+// ---- pooling, over all axes but the first two ----
+
+struct PoolLayerOptions {
+  std::vector<std::int64_t> stride = {};  // empty: the window
+  std::vector<std::int64_t> pad = {0};    // on both sides
+  bool ignore_border = true;              // false: windows that end beyond the border count, too
+};
+LayerPtr max_pool(const std::vector<std::int64_t>& window, const PoolLayerOptions& options = {});
+/// Averages leave the padding out.
+LayerPtr average_pool(const std::vector<std::int64_t>& window,
+                      const PoolLayerOptions& options = {});
+/// (batch, channels, ...) -> (batch, channels)
+LayerPtr global_max_pool();
+LayerPtr global_average_pool();
 
 // ---- containers ----
 

@@ -16,7 +16,7 @@ BatchRule batch_filters(const BatchArgs& a);        // gradient by filters: summ
 /// Pooling, whose windows are on the last axes; with the shape of the result as input.
 BatchRule batch_windows(const BatchArgs& a);
 BatchRule batch_windows_sized(const BatchArgs& a);
-BatchRule batch_solve(const BatchArgs& a);          // columns of the right-hand side
+BatchRule batch_solve(const BatchArgs& a);  // columns of the right-hand side
 BatchRule batch_dimshuffle(const BatchArgs& a);
 BatchRule batch_broadcast_to(const BatchArgs& a);
 BatchRule batch_reshape(const BatchArgs& a);

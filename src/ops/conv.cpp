@@ -1,7 +1,8 @@
 #include "ops/batch_rules.h"
 #include "ops/rules.h"
 
-/// attrs: pad (top, bottom, left, right), stride and dilation (rows, columns), flip, groups.
+/// Convolutions over the last axes, 2 or 3 of them. attrs: pad (low and high of every axis), stride
+/// and dilation (of every axis), flip, groups.
 namespace snug::ops {
 namespace {
 
@@ -9,25 +10,33 @@ struct Conv {
   Attrs::Ints pad, stride, dilation;
   bool flip;
   std::int64_t groups;
+  std::size_t axes() const { return stride.size(); }
 };
 
 Conv conv_of(const Attrs& a) {
   return {a.ints("pad"), a.ints("stride"), a.ints("dilation"), a.flag("flip"), a.integer("groups")};
 }
 
-void check_attrs(const Infer& f, const Conv& c) {
-  if (c.pad.size() != 4 || c.stride.size() != 2 || c.dilation.size() != 2)
-    f.error(Fault::Value, "pad has 4 entries, stride and dilation have 2");
-  for (std::size_t k = 0; k < 2; ++k)
+/// Reads and checks the attributes, and that inputs 0 and 1 have the axes they ask for.
+Conv checked_conv(const Infer& f, std::size_t axes) {
+  Conv c = conv_of(f.attrs);
+  if (c.pad.size() != 2 * axes || c.stride.size() != axes || c.dilation.size() != axes)
+    f.error(Fault::Value,
+            fmt::format("pad has {} entries, stride and dilation have {}", 2 * axes, axes));
+  for (std::size_t k = 0; k < axes; ++k)
     if (c.stride[k] < 1 || c.dilation[k] < 1)
-      f.error(Fault::Value,
-              fmt::format("strides ({}, {}) and dilations ({}, {}) must be at least 1", c.stride[0],
-                          c.stride[1], c.dilation[0], c.dilation[1]));
+      f.error(Fault::Value, fmt::format("strides ({}) and dilations ({}) must be at least 1",
+                                        fmt::join(c.stride, ", "), fmt::join(c.dilation, ", ")));
   if (c.groups < 1)
     f.error(Fault::Value, fmt::format("there are {} groups, it must be at least 1", c.groups));
+  f.require_ndim(0, static_cast<int>(axes) + 2);
+  f.require_ndim(1, static_cast<int>(axes) + 2);
+  require_float(f, 0);
+  require_same_dtype(f, 0, 1);
+  return c;
 }
 
-/// The size of the output on spatial axis k (0: rows, 1: columns).
+/// The size of the output on spatial axis k.
 SizeId out_size(SizeTable& t, const Conv& c, std::size_t k, SizeId x, SizeId w) {
   SizeId reach = t.add(t.mul(t.sub(w, t.one()), t.constant(c.dilation[k])), t.one());
   SizeId room = t.sub(t.add(x, t.constant(c.pad[2 * k] + c.pad[2 * k + 1])), reach);
@@ -48,20 +57,16 @@ void require_channels(Infer& f, const Conv& c, SizeId x_channels, SizeId w_in, S
 
 std::uint8_t bit(bool on, unsigned axis) { return static_cast<std::uint8_t>(on ? 1u << axis : 0); }
 
-void conv2d_rule(Infer& f) {
-  Conv c = conv_of(f.attrs);
-  check_attrs(f, c);
-  f.require_ndim(0, 4);
-  f.require_ndim(1, 4);
-  require_float(f, 0);
-  require_same_dtype(f, 0, 1);
+template <std::size_t Axes>
+void conv_rule(Infer& f) {
+  const Conv c = checked_conv(f, Axes);
   const Type &x = f.in(0), &w = f.in(1);
   require_channels(f, c, x.dims[1], w.dims[1], w.dims[0]);
   Type out;
   out.dtype = x.dtype;
   out.dims = {x.dims[0], w.dims[0]};
   out.broadcast = bit(x.broadcastable(0), 0) | bit(w.broadcastable(0), 1);
-  for (std::size_t k = 0; k < 2; ++k) {
+  for (std::size_t k = 0; k < Axes; ++k) {
     SizeId d = out_size(f.sizes, c, k, x.dims[2 + k], w.dims[2 + k]);
     f.require_at_most(f.sizes.zero(), d, "the filters are larger than the padded images");
     out.dims.push_back(d);
@@ -70,22 +75,18 @@ void conv2d_rule(Infer& f) {
 }
 
 /// The rules of the two gradients: the sizes of input 2 and of the inputs must fit a convolution.
-void grad_rule(Infer& f, bool by_input) {
-  Conv c = conv_of(f.attrs);
-  check_attrs(f, c);
-  f.require_ndim(0, 4);
-  f.require_ndim(1, 4);
-  require_float(f, 0);
-  require_same_dtype(f, 0, 1);
+void grad_rule(Infer& f, std::size_t axes, bool by_input) {
+  const Conv c = checked_conv(f, axes);
   Type out = type_from_shape(f, 2, f.in(0).dtype);
-  if (out.ndim() != 4) f.error(Fault::Type, "the shape must have 4 sizes");
+  if (out.dims.size() != axes + 2)
+    f.error(Fault::Type, fmt::format("the shape must have {} sizes", axes + 2));
   const Type& x = by_input ? out : f.in(0);
   const Type& w = by_input ? f.in(0) : out;
   const Type& dy = f.in(1);
   require_channels(f, c, x.dims[1], w.dims[1], w.dims[0]);
   f.require_equal(x.dims[0], dy.dims[0], "batch sizes differ");
   f.require_equal(w.dims[0], dy.dims[1], "the number of filters differs");
-  for (std::size_t k = 0; k < 2; ++k)
+  for (std::size_t k = 0; k < axes; ++k)
     f.require_equal(out_size(f.sizes, c, k, x.dims[2 + k], w.dims[2 + k]), dy.dims[2 + k],
                     fmt::format("the gradient has another size on axis {}", 2 + k));
   f.out(out);
@@ -94,23 +95,26 @@ void grad_rule(Infer& f, bool by_input) {
 /// Calls visit(place in x, place in w, place in y) for every product of the convolution.
 template <class F>
 void visit_conv(const Conv& c, const Dims& x, const Dims& w, const Dims& y, F&& visit) {
-  const std::int64_t per_group = y[1] / c.groups;
-  for (std::int64_t n = 0; n < y[0]; ++n)
-    for (std::int64_t o = 0; o < y[1]; ++o)
-      for (std::int64_t p = 0; p < y[2]; ++p)
-        for (std::int64_t q = 0; q < y[3]; ++q)
-          for (std::int64_t i = 0; i < w[1]; ++i)
-            for (std::int64_t u = 0; u < w[2]; ++u)
-              for (std::int64_t v = 0; v < w[3]; ++v) {
-                std::int64_t row = p * c.stride[0] - c.pad[0] + u * c.dilation[0];
-                std::int64_t col = q * c.stride[1] - c.pad[2] + v * c.dilation[1];
-                if (row < 0 || row >= x[2] || col < 0 || col >= x[3]) continue;
-                std::int64_t channel = o / per_group * w[1] + i;
-                std::int64_t fu = c.flip ? w[2] - 1 - u : u, fv = c.flip ? w[3] - 1 - v : v;
-                visit(((n * x[1] + channel) * x[2] + row) * x[3] + col,
-                      ((o * w[1] + i) * w[2] + fu) * w[3] + fv,
-                      ((n * y[1] + o) * y[2] + p) * y[3] + q);
-              }
+  const std::int64_t per_group = y[1] / c.groups, places = snug::product(y);
+  Dims tap_shape = w;
+  tap_shape[0] = 1;  // all products of one place of y: of the filter's channels and taps
+  const std::int64_t taps = snug::product(tap_shape);
+  Counter at(y);
+  for (std::int64_t k = 0; k < places; ++k, at.next()) {
+    Counter tap(tap_shape);
+    for (std::int64_t j = 0; j < taps; ++j, tap.next()) {
+      Dims from = at.at, by = tap.at;
+      from[1] = at.at[1] / per_group * w[1] + tap.at[1];
+      by[0] = at.at[1];
+      bool inside = true;
+      for (std::size_t a = 0; a < c.axes(); ++a) {
+        from[2 + a] = at.at[2 + a] * c.stride[a] - c.pad[2 * a] + tap.at[2 + a] * c.dilation[a];
+        inside &= from[2 + a] >= 0 && from[2 + a] < x[2 + a];
+        if (c.flip) by[2 + a] = w[2 + a] - 1 - tap.at[2 + a];
+      }
+      if (inside) visit(flat(x, from), flat(w, by), k);
+    }
+  }
 }
 
 /// The attributes of the convolution alone; with the broadcast pattern of a gradient's result.
@@ -135,9 +139,12 @@ constexpr Role second_input(Role result) { return result == kOutput ? kFilters :
 /// Tensor `result` from the other two, in the shape and type of `like`.
 Expr from_others(const GradArgs& g, Role result, const Expr (&tensors)[3], const Expr& like) {
   const Expr &a = tensors[first_input(result)], &b = tensors[second_input(result)];
-  if (result == kOutput) return apply(ops::conv2d, {a, b}, conv_attrs(g));
-  return apply(result == kImages ? ops::conv2d_grad_input : ops::conv2d_grad_weight,
-               {a, b, snug::shape(like)}, conv_attrs(g, like));
+  const bool three = conv_of(g.attrs).axes() == 3;
+  if (result == kOutput) return apply(three ? ops::conv3d : ops::conv2d, {a, b}, conv_attrs(g));
+  const OpDef& by_images = three ? ops::conv3d_grad_input : ops::conv2d_grad_input;
+  const OpDef& by_filters = three ? ops::conv3d_grad_weight : ops::conv2d_grad_weight;
+  return apply(result == kImages ? by_images : by_filters, {a, b, snug::shape(like)},
+               conv_attrs(g, like));
 }
 
 /// The ops are linear in each tensor: a gradient is the op whose result it stands for.
@@ -176,7 +183,7 @@ const OpDef conv2d = {
         "A convolution of images (batch, channels, rows, columns) with filters (out, in / "
         "groups, rows, columns); without `flip` a correlation.",
     .arity = 2,
-    .infer = conv2d_rule,
+    .infer = conv_rule<2>,
     .grad = conv_grad<kOutput>,
     .reference = conv_reference<kOutput>,
     .batch = batch_images,
@@ -187,7 +194,7 @@ const OpDef conv2d_grad_input = {
     .doc = "The gradient of a convolution by its images, of the given shape.",
     .arity = 3,
     .size_inputs_from = 2,
-    .infer = [](Infer& f) { grad_rule(f, true); },
+    .infer = [](Infer& f) { grad_rule(f, 2, true); },
     .grad = conv_grad<kImages>,
     .reference = conv_reference<kImages>,
     .batch = batch_images_second,
@@ -198,7 +205,41 @@ const OpDef conv2d_grad_weight = {
     .doc = "The gradient of a convolution by its filters, of the given shape.",
     .arity = 3,
     .size_inputs_from = 2,
-    .infer = [](Infer& f) { grad_rule(f, false); },
+    .infer = [](Infer& f) { grad_rule(f, 2, false); },
+    .grad = conv_grad<kFilters>,
+    .reference = conv_reference<kFilters>,
+    .batch = batch_filters,
+};
+
+const OpDef conv3d = {
+    .name = "conv3d",
+    .doc =
+        "A convolution of images (batch, channels, and three axes) with filters (out, in / groups, "
+        "and three axes); without `flip` a correlation.",
+    .arity = 2,
+    .infer = conv_rule<3>,
+    .grad = conv_grad<kOutput>,
+    .reference = conv_reference<kOutput>,
+    .batch = batch_images,
+};
+
+const OpDef conv3d_grad_input = {
+    .name = "conv3d_grad_input",
+    .doc = "The gradient of conv3d by its images, of the given shape.",
+    .arity = 3,
+    .size_inputs_from = 2,
+    .infer = [](Infer& f) { grad_rule(f, 3, true); },
+    .grad = conv_grad<kImages>,
+    .reference = conv_reference<kImages>,
+    .batch = batch_images_second,
+};
+
+const OpDef conv3d_grad_weight = {
+    .name = "conv3d_grad_weight",
+    .doc = "The gradient of conv3d by its filters, of the given shape.",
+    .arity = 3,
+    .size_inputs_from = 2,
+    .infer = [](Infer& f) { grad_rule(f, 3, false); },
     .grad = conv_grad<kFilters>,
     .reference = conv_reference<kFilters>,
     .batch = batch_filters,

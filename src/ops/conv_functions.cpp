@@ -1,109 +1,384 @@
 #include "ops/conv_functions.h"
 
 #include "ops/arguments.h"
+#include "ops/windows.h"
 
 namespace snug {
 namespace {
 
-/// The padding that the border mode asks for, from the size of the filters, which is fixed in `w`
-/// for good.
-Attrs::Ints border_padding(const ConvOptions& o, const Expr& given_w, Expr& w) {
-  Attrs::Ints pad(4, 0);
-  Dims current(4, -1);
-  if (SharedVariable* s = as_shared(given_w)) current = s->shape();
-  std::vector<std::int64_t> fixed(4, -1);
-  for (std::size_t k = 0; k < 2; ++k) {
-    std::int64_t size = w.type().shape[2 + k] >= 0 ? w.type().shape[2 + k] : current[2 + k];
-    if (size < 0)
-      fail(Fault::Shape,
-           fmt::format("conv2d: border mode '{}' needs filters of known size", o.border_mode),
-           "use specify_shape on the filters, or give pad in numbers");
-    fixed[2 + k] = size;
-    std::int64_t reach = (size - 1) * o.dilation[k];
+using Ints = std::vector<std::int64_t>;
+
+/// The rows of convolutions over a number of axes.
+struct Rows {
+  const OpDef &forward, &grad_input, &grad_weight;
+};
+Rows rows_of(std::size_t axes) {
+  if (axes == 3) return {ops::conv3d, ops::conv3d_grad_input, ops::conv3d_grad_weight};
+  return {ops::conv2d, ops::conv2d_grad_input, ops::conv2d_grad_weight};
+}
+
+/// A function and the number of axes that it works on.
+struct Convolution {
+  const char* name;
+  std::size_t axes;
+};
+
+Ints per_axis(const Convolution& c, const char* what, const Ints& given) {
+  if (given.empty()) return Ints(c.axes, 1);
+  if (given.size() != c.axes)
+    fail(Fault::Value,
+         fmt::format("{}: {} has {} entries, not {}", c.name, what, c.axes, given.size()));
+  return given;
+}
+
+/// Low and high of every axis; empty if they follow from the size of the filters, `kernel`, which
+/// is not known (-1).
+Ints padding(const Convolution& c, const ConvOptions& o, const Ints& kernel) {
+  if (!o.pad.empty()) return both_sides(c.name, o.pad, c.axes);
+  Ints pad(2 * c.axes, 0);
+  if (o.border_mode == "valid") return pad;
+  if (o.border_mode != "half" && o.border_mode != "full") {
+    std::string near = nearest(o.border_mode, {"valid", "half", "full"});
+    fail(Fault::Value, fmt::format("{}: unknown border mode '{}'", c.name, o.border_mode),
+         near.empty() ? "modes are valid, half, full" : fmt::format("did you mean '{}'?", near));
+  }
+  const Ints dilation = per_axis(c, "dilation", o.dilation);
+  for (std::size_t k = 0; k < c.axes; ++k) {
+    if (kernel[k] < 0) return {};
+    const std::int64_t reach = (kernel[k] - 1) * dilation[k];
     pad[2 * k] = pad[2 * k + 1] = o.border_mode == "full" ? reach : (reach + 1) / 2;
   }
-  if (w.type().shape[2] < 0 || w.type().shape[3] < 0) w = specify_shape(w, fixed);
   return pad;
 }
 
-/// Rows above, below, columns left, right.
-Attrs::Ints padding(const ConvOptions& o, const Expr& given_w, Expr& w) {
-  if (o.pad.size() == 4) return o.pad;
-  if (o.pad.size() == 2) return {o.pad[0], o.pad[0], o.pad[1], o.pad[1]};
-  if (!o.pad.empty())
-    fail(Fault::Value, fmt::format("conv2d: pad has 2 or 4 entries, not {}", o.pad.size()));
-  if (o.border_mode == "valid") return Attrs::Ints(4, 0);
-  if (o.border_mode == "half" || o.border_mode == "full") return border_padding(o, given_w, w);
-  std::string near = nearest(o.border_mode, {"valid", "half", "full"});
-  fail(Fault::Value, fmt::format("conv2d: unknown border mode '{}'", o.border_mode),
-       near.empty() ? "modes are valid, half, full" : fmt::format("did you mean '{}'?", near));
+/// A convolution whose padding is in its attributes or, where it follows from filters of unknown
+/// size, in images that are larger by `margin` on both sides of every axis.
+struct Padded {
+  Attrs attrs;
+  std::vector<Expr> margin;  // empty: the attributes say it all
+
+  /// `filters`: the sizes of the filters, as expressions.
+  Padded(const Convolution& c, const ConvOptions& o, const Ints& kernel,
+         const std::function<Expr(std::size_t)>& filters) {
+    Ints pad = padding(c, o, kernel);
+    const Ints dilation = per_axis(c, "dilation", o.dilation);
+    if (pad.empty()) {
+      pad.assign(2 * c.axes, 0);
+      const Expr one = int64_constant(1);
+      for (std::size_t k = 0; k < c.axes; ++k) {
+        Expr reach = (filters(k) - one) * int64_constant(dilation[k]);
+        margin.push_back(o.border_mode == "full" ? reach
+                                                 : floor_div(reach + one, int64_constant(2)));
+      }
+    }
+    attrs = {{"pad", pad},
+             {"stride", per_axis(c, "subsample", o.subsample)},
+             {"dilation", dilation},
+             {"flip", o.flip},
+             {"groups", o.groups}};
+  }
+
+  Expr enlarged(const Expr& x) const {
+    if (margin.empty()) return x;
+    std::vector<Expr> widths(4, int64_constant(0));
+    for (const Expr& m : margin) widths.insert(widths.end(), {m, m});
+    return snug::pad(x, widths, "constant", typed_number(0, x.dtype()));
+  }
+  std::vector<Expr> enlarged(std::vector<Expr> sizes) const {
+    for (std::size_t k = 0; k < margin.size(); ++k)
+      sizes[2 + k] = sizes[2 + k] + margin[k] * int64_constant(2);
+    return sizes;
+  }
+  /// The part of enlarged images that images of these sizes are.
+  Expr cut(const Expr& x, const std::vector<Expr>& sizes) const {
+    if (margin.empty()) return x;
+    std::vector<IndexItem> items(2);
+    for (std::size_t k = 0; k < margin.size(); ++k)
+      items.push_back(IndexItem::range(margin[k], margin[k] + sizes[2 + k]));
+    return subtensor(x, items);
+  }
+};
+
+/// The last axes of filters, as far as they are known now. Where the padding follows from them they
+/// are fixed in `w` for good; `given` may be a shared variable, which has a size now.
+Ints kernel_of(const Convolution& c, const ConvOptions& o, const Expr& given, Expr& w) {
+  const std::size_t first = w.type().shape.size() - c.axes;
+  Ints sizes(w.type().shape.begin() + static_cast<std::ptrdiff_t>(first), w.type().shape.end());
+  if (!o.pad.empty() || o.border_mode == "valid") return sizes;
+  SharedVariable* const shared = as_shared(given);
+  Ints fixed(w.type().shape.size(), -1);
+  bool fix = false;
+  for (std::size_t k = 0; k < c.axes; ++k) {
+    if (sizes[k] >= 0 || !shared) continue;
+    sizes[k] = fixed[first + k] = shared->shape()[first + k];
+    fix = true;
+  }
+  if (fix) w = specify_shape(w, fixed);
+  return sizes;
 }
+
+void require_dimensions(const Convolution& c, const Expr& images, const Expr& filters) {
+  const int ndim = static_cast<int>(c.axes) + 2;
+  const bool unshared = c.axes == 2 && filters.ndim() == 6;
+  if (images.ndim() == ndim && (filters.ndim() == ndim || unshared)) return;
+  fail(Fault::Type, fmt::format("{}: images and filters have {} dimensions, not {} and {}", c.name,
+                                ndim, images.ndim(), filters.ndim()));
+}
+
+/// Two operands in the float type that holds both.
+std::pair<Expr, Expr> in_one_float(const char* what, const Arg& a, const Arg& b) {
+  require_expr(what, a.expr);
+  require_expr(what, b.expr);
+  const DType t = to_float(upcast(a.expr.dtype(), b.expr.dtype()));
+  return {cast(a, t), cast(b, t)};
+}
+
+// ---- filters of their own for every place ----
+
+/// The products of an unshared convolution have the axes (batch, groups, filters of a group, rows
+/// and columns of the result, channels of a group, rows and columns of a filter).
+class Unshared {
+ public:
+  /// `x`: the shape of the images; `rows` and `columns`: of the filters.
+  Unshared(const Attrs& attrs, const std::vector<Expr>& x, const Expr& rows, const Expr& columns)
+      : groups_(attrs.integer("groups")),
+        flip_(attrs.flag("flip")),
+        places_{places(attrs, 0, x[2], rows), places(attrs, 1, x[3], columns)} {}
+
+  Expr images(const Expr& x) const {
+    Expr parts = windows_of(x, places_[0], places_[1], true);
+    return dimshuffle(grouped(parts, 1), {0, 1, -1, 3, 4, 2, 5, 6});
+  }
+  Expr filters(const Expr& w) const {
+    return dimshuffle(grouped(turned(w), 0), {-1, 0, 1, 2, 3, 4, 5, 6});
+  }
+  Expr gradient(const Expr& dy) const {
+    return dimshuffle(grouped(dy, 1), {0, 1, 2, 3, 4, -1, -1, -1});
+  }
+
+  Expr to_result(const Expr& products) const { return joined(sum(products, {5, 6, 7}), 1); }
+  Expr to_filters(const Expr& products) const { return turned(joined(sum(products, 0), 0)); }
+  Expr to_images(const Expr& products, const Expr& zeros) const {
+    Expr parts = dimshuffle(sum(products, 2), {0, 1, 4, 2, 3, 5, 6});
+    return add_windows(zeros, places_[0], places_[1], joined(parts, 1));
+  }
+
+ private:
+  static Expr places(const Attrs& attrs, std::size_t k, const Expr& size, const Expr& kernel) {
+    const std::int64_t low = attrs.ints("pad")[2 * k], high = attrs.ints("pad")[2 * k + 1];
+    const std::int64_t stride = attrs.ints("stride")[k], dilation = attrs.ints("dilation")[k];
+    Expr reach = (kernel - int64_constant(1)) * int64_constant(dilation);
+    Expr count = floor_div(size + int64_constant(low + high - 1) - reach, int64_constant(stride));
+    return window_places(count + int64_constant(1), kernel, stride, dilation, int64_constant(low));
+  }
+  Expr turned(const Expr& w) const { return flip_ ? flip(w, {-2, -1}) : w; }
+
+  /// Axis `axis` in groups, and back.
+  Expr grouped(const Expr& x, int axis) const {
+    std::vector<Expr> sizes = sizes_of(x);
+    const auto at = static_cast<std::size_t>(axis);
+    sizes[at] = floor_div(sizes[at], int64_constant(groups_));
+    sizes.insert(sizes.begin() + axis, int64_constant(groups_));
+    return reshape(x, sizes);
+  }
+  static Expr joined(const Expr& x, int axis) {
+    std::vector<Expr> sizes = sizes_of(x);
+    const auto at = static_cast<std::size_t>(axis);
+    sizes[at] = sizes[at] * sizes[at + 1];
+    sizes.erase(sizes.begin() + axis + 1);
+    return reshape(x, sizes);
+  }
+
+  std::int64_t groups_;
+  bool flip_;
+  Expr places_[2];
+};
+
+// ---- the three ways of a convolution ----
+
+Padded padded(const Convolution& c, const ConvOptions& o, const Expr& given_w, Expr& w) {
+  const Ints kernel = kernel_of(c, o, given_w, w);
+  const auto axes = static_cast<std::int64_t>(c.axes);
+  return Padded(c, o, kernel, [&](std::size_t k) {
+    return shape_i(w, w.ndim() - axes + static_cast<std::int64_t>(k));
+  });
+}
+
+Expr forward(const Convolution& c, const Arg& given_x, const Arg& given_w, const ConvOptions& o) {
+  Scope scope(given_x);
+  auto [x, w] = in_one_float(c.name, given_x, given_w);
+  require_dimensions(c, x, w);
+  const Padded p = padded(c, o, given_w.expr, w);
+  x = p.enlarged(x);
+  if (w.ndim() != 6) return apply(rows_of(c.axes).forward, {x, w}, p.attrs);
+  const Unshared u(p.attrs, sizes_of(x), shape_i(w, 4), shape_i(w, 5));
+  return u.to_result(u.images(x) * u.filters(w));
+}
+
+Expr grad_inputs(const Convolution& c, const Arg& given_dy, const Arg& given_w, const Sizes& shape,
+                 const ConvOptions& o) {
+  Scope scope(given_dy);
+  auto [dy, w] = in_one_float(c.name, given_dy, given_w);
+  require_dimensions(c, dy, w);
+  if (shape.ndim() != c.axes + 2)
+    fail(Fault::Type, fmt::format("{}: the images have {} dimensions, the shape has {} sizes",
+                                  c.name, c.axes + 2, shape.ndim()));
+  const Padded p = padded(c, o, given_w.expr, w);
+  if (w.ndim() != 6 && p.margin.empty())
+    return apply(rows_of(c.axes).grad_input, {w, dy, shape.vector}, p.attrs);
+  std::vector<Expr> sizes;
+  for (std::size_t k = 0; k < c.axes + 2; ++k)
+    sizes.push_back(subtensor(shape.vector, {static_cast<int>(k)}));
+  const std::vector<Expr> large = p.enlarged(sizes);
+  if (w.ndim() != 6)
+    return p.cut(apply(rows_of(c.axes).grad_input, {w, dy, Sizes(large).vector}, p.attrs), sizes);
+  const Unshared u(p.attrs, large, shape_i(w, 4), shape_i(w, 5));
+  const Expr zeros = alloc(typed_number(0, dy.dtype()), large);
+  return p.cut(u.to_images(u.gradient(dy) * u.filters(w), zeros), sizes);
+}
+
+/// The sizes at the end of a shape, -1 where they are not known.
+Ints known_sizes(const Expr& shape, std::size_t count) {
+  const Variable& v = *shape.get();
+  Ints out(count, -1);
+  const std::size_t n = v.elements.size();
+  for (std::size_t k = 0; k < count && k < n; ++k)
+    if (v.elements_known[n - 1 - k]) out[count - 1 - k] = v.elements[n - 1 - k];
+  return out;
+}
+
+Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy, const Sizes& shape,
+                  const ConvOptions& o) {
+  Scope scope(given_x);
+  auto [x, dy] = in_one_float(c.name, given_x, given_dy);
+  const std::size_t ndim = c.axes + 2, sizes = shape.ndim();
+  if (static_cast<std::size_t>(x.ndim()) != ndim || static_cast<std::size_t>(dy.ndim()) != ndim)
+    fail(Fault::Type, fmt::format("{}: images and gradients have {} dimensions, not {} and {}",
+                                  c.name, ndim, x.ndim(), dy.ndim()));
+  if (sizes != ndim && (c.axes != 2 || sizes != 6))
+    fail(Fault::Type, fmt::format("{}: filters have {} dimensions, not {}", c.name, ndim, sizes));
+  const auto filters = [&](std::size_t k) {
+    return subtensor(shape.vector, {static_cast<int>(sizes - c.axes + k)});
+  };
+  const Padded p(c, o, known_sizes(shape.vector, c.axes), filters);
+  x = p.enlarged(x);
+  if (sizes == ndim) return apply(rows_of(c.axes).grad_weight, {x, dy, shape.vector}, p.attrs);
+  const Unshared u(p.attrs, sizes_of(x), filters(0), filters(1));
+  return u.to_filters(u.images(x) * u.gradient(dy));
+}
+
+/// Options of a convolution over columns, as one over rows (of which there is one) and columns.
+ConvOptions with_rows(const char* what, const ConvOptions& o) {
+  ConvOptions out = o;
+  const auto extended = [](Ints list, std::int64_t first) {
+    if (!list.empty()) list.insert(list.begin(), first);
+    return list;
+  };
+  if (o.pad.size() > 2 || o.subsample.size() > 1 || o.dilation.size() > 1)
+    fail(Fault::Value,
+         fmt::format("{}: pad has 1 or 2 entries, subsample and dilation have 1", what));
+  out.pad = extended(extended(o.pad, 0), 0);
+  if (o.pad.size() == 1) out.pad = {0, 0, o.pad[0], o.pad[0]};
+  out.subsample = extended(o.subsample, 1);
+  out.dilation = extended(o.dilation, 1);
+  return out;
+}
+
+Expr over_columns(const char* what, const Arg& x, const Arg& w, const ConvOptions& o) {
+  Scope scope(x);
+  require_expr(what, x.expr);
+  require_expr(what, w.expr);
+  if (x.expr.ndim() != 3 || w.expr.ndim() != 3)
+    fail(Fault::Type, fmt::format("{}: images and filters have 3 dimensions, not {} and {}", what,
+                                  x.expr.ndim(), w.expr.ndim()));
+  Expr filters = w.expr;
+  kernel_of({what, 1}, o, w.expr, filters);
+  Expr y = forward({what, 2}, expand_dims(x, 2), expand_dims(filters, 2), with_rows(what, o));
+  return subtensor(y, {IndexItem(), IndexItem(), 0});
+}
+
+constexpr Convolution kConv2d{"conv2d", 2}, kConv3d{"conv3d", 3};
 
 }  // namespace
 
-Expr conv2d(const Arg& given_x, const Arg& given_w, const ConvOptions& o) {
-  Scope scope(given_x);
-  require_expr("conv2d", given_x.expr);
-  require_expr("conv2d", given_w.expr);
-  DType t = to_float(upcast(given_x.expr.dtype(), given_w.expr.dtype()));
-  Expr x = cast(given_x, t), w = cast(given_w, t);
-  if (x.ndim() != 4 || w.ndim() != 4)
-    fail(Fault::Type, fmt::format("conv2d: images and filters have 4 dimensions, not {} and {}",
-                                  x.ndim(), w.ndim()));
-  Attrs::Ints pad = padding(o, given_w.expr, w);
-  return apply(ops::conv2d, {x, w},
-               {{"pad", pad},
-                {"stride", Attrs::Ints(o.subsample.begin(), o.subsample.end())},
-                {"dilation", Attrs::Ints(o.dilation.begin(), o.dilation.end())},
-                {"flip", o.flip},
-                {"groups", o.groups}});
-}
-
-namespace {
-
-/// Low and high of `axes` axes, from one number per axis or from these.
-Attrs::Ints both_sides(const char* what, const std::vector<std::int64_t>& pad, std::size_t axes) {
+std::vector<std::int64_t> both_sides(const char* what, const std::vector<std::int64_t>& pad,
+                                     std::size_t axes) {
   if (pad.size() == 2 * axes) return pad;
   if (!pad.empty() && pad.size() != axes)
     fail(Fault::Value,
          fmt::format("{}: pad has {} or {} entries, not {}", what, axes, 2 * axes, pad.size()));
-  Attrs::Ints out(2 * axes, 0);
+  Ints out(2 * axes, 0);
   for (std::size_t k = 0; k < pad.size(); ++k) out[2 * k] = out[2 * k + 1] = pad[k];
   return out;
 }
 
-Attrs pool_attrs(const PoolOptions& o) {
-  return {{"window", o.window},
-          {"stride", o.stride.empty() ? o.window : o.stride},
-          {"pad", both_sides("pool", o.pad, o.window.size())},
-          {"partial", !o.ignore_border}};
+Expr conv1d(const Arg& x, const Arg& w, const ConvOptions& o) {
+  return over_columns("conv1d", x, w, o);
 }
 
-}  // namespace
-
-Expr pool(const Arg& given, const PoolOptions& o) {
-  Scope scope(given);
-  require_expr("pool", given.expr);
-  Attrs attrs = pool_attrs(o);
-  if (o.mode == "max") return apply_all(ops::max_pool, {given.expr}, std::move(attrs))[0];
-  const std::vector<std::string> modes{"average_exc_pad", "average_inc_pad", "max", "sum"};
-  if (std::find(modes.begin(), modes.end(), o.mode) == modes.end()) {
-    std::string near = nearest(o.mode, modes);
-    fail(Fault::Value, fmt::format("pool: there is no mode '{}'", o.mode),
-         near.empty() ? fmt::format("modes are {}", fmt::join(modes, ", "))
-                      : fmt::format("did you mean '{}'?", near));
+Expr causal_conv1d(const Arg& x, const Arg& w, const ConvOptions& o) {
+  Scope scope(x);
+  require_expr("causal_conv1d", x.expr);
+  require_expr("causal_conv1d", w.expr);
+  if (x.expr.ndim() != 3 || w.expr.ndim() != 3)
+    fail(Fault::Type, fmt::format("causal_conv1d: images and filters have 3 dimensions, not {} "
+                                  "and {}",
+                                  x.expr.ndim(), w.expr.ndim()));
+  const std::int64_t dilation = o.dilation.empty() ? 1 : o.dilation[0];
+  const std::int64_t known = w.expr.type().shape[2];
+  if (known >= 0) {
+    ConvOptions causal = o;
+    causal.pad = {(known - 1) * dilation, 0};
+    return over_columns("causal_conv1d", x, w, causal);
   }
-  attrs.set("mode", o.mode);
-  return apply(ops::average_pool, {in_float("pool", given)}, std::move(attrs));
+  const Expr zero = int64_constant(0);
+  Expr before = (shape_i(w, 2) - int64_constant(1)) * int64_constant(dilation);
+  Expr later =
+      pad(x, {zero, zero, zero, zero, before, zero}, "constant", typed_number(0, x.expr.dtype()));
+  return over_columns("causal_conv1d", later, w, o);
 }
 
-Expr max_pool_same_size(const Arg& given, const std::vector<std::int64_t>& window) {
-  Scope scope(given);
-  Expr x = in_float("max_pool_same_size", given);
-  Attrs attrs = pool_attrs({.window = window});
-  std::vector<Expr> found = apply_all(ops::max_pool, {x}, attrs);
-  attrs.set("broadcast", std::int64_t{x.type().broadcast});
-  return apply(ops::max_unpool, {found[0], found[1], shape(x)}, std::move(attrs));
+Expr conv2d(const Arg& x, const Arg& w, const ConvOptions& o) { return forward(kConv2d, x, w, o); }
+Expr conv3d(const Arg& x, const Arg& w, const ConvOptions& o) { return forward(kConv3d, x, w, o); }
+
+Expr conv2d_grad_inputs(const Arg& dy, const Arg& w, const Sizes& shape, const ConvOptions& o) {
+  return grad_inputs({"conv2d_grad_inputs", 2}, dy, w, shape, o);
+}
+Expr conv2d_grad_weights(const Arg& x, const Arg& dy, const Sizes& shape, const ConvOptions& o) {
+  return grad_weights({"conv2d_grad_weights", 2}, x, dy, shape, o);
+}
+Expr conv3d_grad_inputs(const Arg& dy, const Arg& w, const Sizes& shape, const ConvOptions& o) {
+  return grad_inputs({"conv3d_grad_inputs", 3}, dy, w, shape, o);
+}
+Expr conv3d_grad_weights(const Arg& x, const Arg& dy, const Sizes& shape, const ConvOptions& o) {
+  return grad_weights({"conv3d_grad_weights", 3}, x, dy, shape, o);
+}
+
+Expr conv2d_transpose(const Arg& x, const Arg& given_w, const ConvOptions& o,
+                      const std::vector<Expr>& size) {
+  Scope scope(x);
+  constexpr Convolution c{"conv2d_transpose", 2};
+  require_expr(c.name, x.expr);
+  require_expr(c.name, given_w.expr);
+  Expr w = given_w.expr;
+  require_dimensions(c, x.expr, w);
+  if (w.ndim() != 4)
+    fail(Fault::Type, fmt::format("{}: filters have 4 dimensions, not {}", c.name, w.ndim()));
+  if (!size.empty() && size.size() != 2)
+    fail(Fault::Value, fmt::format("{}: size has 2 entries, not {}", c.name, size.size()));
+  const Padded p = padded(c, o, given_w.expr, w);
+  const Ints& pad = p.attrs.ints("pad");
+  const Expr one = int64_constant(1);
+  std::vector<Expr> sizes{shape_i(x, 0), shape_i(w, 1) * int64_constant(o.groups)};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto axis = static_cast<std::int64_t>(2 + k);
+    Expr steps = (shape_i(x, axis) - one) * int64_constant(p.attrs.ints("stride")[k]);
+    Expr reach = (shape_i(w, axis) - one) * int64_constant(p.attrs.ints("dilation")[k]);
+    Expr smallest = steps + reach + int64_constant(1 - pad[2 * k] - pad[2 * k + 1]);
+    if (!p.margin.empty()) smallest = smallest - p.margin[k] * int64_constant(2);
+    sizes.push_back(size.empty() ? smallest : size[k]);
+  }
+  return grad_inputs(c, x, Arg(w, given_w.where), sizes, o);
 }
 
 }  // namespace snug

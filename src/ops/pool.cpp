@@ -37,13 +37,14 @@ Pool checked_pool(const Infer& f) {
     f.error(Fault::Value, fmt::format("a window of {0} axes has {0} strides and {1} pads, not {2} "
                                       "and {3}",
                                       p.axes(), 2 * p.axes(), p.stride.size(), p.pad.size()));
-  constexpr std::int64_t kLargest = 1 << 20;  // of one axis: the cells of a window have int32 numbers
+  constexpr std::int64_t kLargest = 1
+                                    << 20;  // of one axis: the cells of a window have int32 numbers
   std::int64_t cells = 1;
   for (std::size_t k = 0; k < p.axes(); ++k) {
     if (p.window[k] < 1 || p.stride[k] < 1 || p.window[k] > kLargest || p.stride[k] > kLargest)
-      f.error(Fault::Value, fmt::format("windows ({}) and strides ({}) are from 1 to {}",
-                                        fmt::join(p.window, ", "), fmt::join(p.stride, ", "),
-                                        kLargest));
+      f.error(Fault::Value,
+              fmt::format("windows ({}) and strides ({}) are from 1 to {}",
+                          fmt::join(p.window, ", "), fmt::join(p.stride, ", "), kLargest));
     for (std::size_t side = 0; side < 2; ++side)
       if (p.pad[2 * k + side] < 0 || p.pad[2 * k + side] >= p.window[k])
         f.error(Fault::Value,
@@ -64,10 +65,9 @@ SizeId window_count(Infer& f, const Pool& p, std::size_t k, SizeId x) {
   const SizeId padded = t.add(x, t.constant(p.pad[2 * k] + p.pad[2 * k + 1]));
   const SizeId window = t.constant(p.window[k]), stride = t.constant(p.stride[k]);
   if (!p.partial) {
-    f.require_at_most(
-        window, padded,
-        fmt::format("the window of {} is larger than the padded images", p.window[k]),
-        "with ignore_border=False a part of a window is enough");
+    f.require_at_most(window, padded,
+                      fmt::format("the window of {} is larger than the padded images", p.window[k]),
+                      "with ignore_border=False a part of a window is enough");
     return t.add(t.floor_div(t.sub(padded, window), stride), t.one());
   }
   const SizeId beyond = t.constant(std::min(p.window[k], p.stride[k]) - 1);
@@ -92,8 +92,8 @@ Type pooled(Infer& f, const Pool& p, const Type& x, DType dtype) {
 
 void require_shape(Infer& f, const Type& found, const Type& wanted, const std::string& name) {
   if (found.dims.size() != wanted.dims.size())
-    f.error(Fault::Type, fmt::format("{} has {} dimensions, not {}", name, found.ndim(),
-                                     wanted.ndim()));
+    f.error(Fault::Type,
+            fmt::format("{} has {} dimensions, not {}", name, found.ndim(), wanted.ndim()));
   for (std::size_t k = 0; k < wanted.dims.size(); ++k)
     f.require_equal(found.dims[k], wanted.dims[k],
                     fmt::format("{} has another size on axis {}", name, k));
@@ -258,9 +258,7 @@ const OpDef max_pool = {
           f.out(pooled(f, p, f.in(0), f.in(0).dtype));
           f.out(pooled(f, p, f.in(0), index_dtype(p)));
         },
-    .grad = [](const GradArgs& g) -> Exprs {
-      return {unpool(g.dy[0], g.y[1], g.x[0], g.attrs)};
-    },
+    .grad = [](const GradArgs& g) -> Exprs { return {unpool(g.dy[0], g.y[1], g.x[0], g.attrs)}; },
     .reference = max_pool_reference,
     .batch = batch_windows,
 };

@@ -44,7 +44,8 @@ extern const OpDef inverse, det, slogdet, expm, lstsq;
 // decompose.cpp
 extern const OpDef qr, qr_r, svd, svdvals, eig, eigh, eigvalsh;
 // conv.cpp
-extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight;
+extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight, conv3d, conv3d_grad_input,
+    conv3d_grad_weight;
 // pool.cpp
 extern const OpDef max_pool, max_unpool, max_pool_take, average_pool, average_pool_grad;
 // softmax.cpp

@@ -33,12 +33,15 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
   std::string_view op = node.op->name;
   if (op == "dot" && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
   if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
-  if (op == "conv2d" && in[1].size() == 4)
-    return 2 * count(out[0]) * static_cast<double>(in[1][1] * in[1][2] * in[1][3]);
-  if (op == "conv2d_grad_input" && in[0].size() == 4)  // (w, dy)
-    return 2 * count(in[1]) * static_cast<double>(in[0][1] * in[0][2] * in[0][3]);
-  if (op == "conv2d_grad_weight" && out[0].size() == 4)  // (x, dy)
-    return 2 * count(in[1]) * static_cast<double>(out[0][1] * out[0][2] * out[0][3]);
+  // Products per element of the result of a convolution: all but the number of filters.
+  const auto per_element = [](const Dims& filters) {
+    return count(filters) / static_cast<double>(std::max<std::int64_t>(filters[0], 1));
+  };
+  if (op == "conv2d" || op == "conv3d") return 2 * count(out[0]) * per_element(in[1]);
+  if (op == "conv2d_grad_input" || op == "conv3d_grad_input")  // (w, dy)
+    return 2 * count(in[1]) * per_element(in[0]);
+  if (op == "conv2d_grad_weight" || op == "conv3d_grad_weight")  // (x, dy)
+    return 2 * count(in[1]) * per_element(out[0]);
   if ((op == "cholesky" || op == "solve") && in[0].size() == 2) {
     double n = static_cast<double>(in[0][0]);
     double columns = op == "solve" && in[1].size() == 2 ? static_cast<double>(in[1][1]) : 1;

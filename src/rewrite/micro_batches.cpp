@@ -134,8 +134,7 @@ class Splitter {
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
       const Node& n = g_.node(id);
       if (!info(id).inside()) {
-        if (g_.elements({id, 0}).empty())
-          needed.insert(n.inputs.begin(), n.inputs.end());
+        if (g_.elements({id, 0}).empty()) needed.insert(n.inputs.begin(), n.inputs.end());
         continue;
       }
       const BatchRule& rule = info(id).rule;

@@ -611,7 +611,37 @@ TEST(OpConv, ValuesAndSizes) {
   EXPECT_EQ(shape_of(run(conv2d(x, filters, same), {given[0]})), (Ints{1, 4, 3, 3}));
   EXPECT_EQ(shape_of(run(conv2d(x, filters, full), {given[0]})), (Ints{1, 4, 5, 5}));
   EXPECT_EQ(error_of([&] { conv2d(x, filters, wrong); }).hint(), "did you mean 'full'?");
-  EXPECT_EQ(error_of([&] { conv2d(x, w, same); }).fault(), Fault::Shape);
+  EXPECT_EQ(shape_of(run(conv2d(x, w, full), given)), (Ints{1, 1, 4, 4}));  // of unknown size
+  // Over one and three axes, and back.
+  Expr row = tensor(DType::F64, 3), filter = tensor(DType::F64, 3);
+  Givens line{{row, counted({1, 1, 4})}, {filter, Array::from<double>({1, 2}, {1, 1, 2})}};
+  EXPECT_EQ(values(run(conv1d(row, filter), line)), (Doubles{1, 4, 7}));
+  EXPECT_EQ(values(run(causal_conv1d(row, filter), line)), (Doubles{0, 1, 4, 7}));
+  Expr volume = tensor(DType::F64, 5), cube = tensor(DType::F64, 5);
+  Givens deep{{volume, counted({1, 1, 2, 2, 2})},
+              {cube, Array::from<double>({1, 0, 0, 0, 0, 0, 0, 2}, {1, 1, 2, 2, 2})}};
+  EXPECT_EQ(values(run(conv3d(volume, cube), deep)), (Doubles{7}));
+  ConvOptions steps{.subsample = {2, 2}};
+  EXPECT_EQ(shape_of(run(conv2d_transpose(x, w, steps), given)), (Ints{1, 1, 6, 6}));
+  EXPECT_EQ(values(run(conv2d_grad_weights(x, x, Dims{1, 1, 1, 1}), {given[0]})), (Doubles{204}));
+}
+
+TEST(OpPool, ValuesAndErrors) {
+  Expr x = dtensor4();
+  Givens given{{x, counted({1, 1, 3, 4})}};
+  EXPECT_EQ(values(run(pool(x, {.window = {2, 2}}), given)), (Doubles{5, 7}));
+  EXPECT_EQ(values(run(pool(x, {.window = {2, 2}, .ignore_border = false}), given)),
+            (Doubles{5, 7, 9, 11}));
+  PoolOptions mean{.window = {3}, .stride = {1}, .pad = {1}, .mode = "average_exc_pad"};
+  EXPECT_EQ(values(run(pool(x, mean), given)),
+            (Doubles{0.5, 1, 2, 2.5, 4.5, 5, 6, 6.5, 8.5, 9, 10, 10.5}));
+  EXPECT_EQ(values(run(global_pool(x), given)), (Doubles{5.5}));
+  EXPECT_EQ(values(run(max_pool_same_size(x, {3, 2}), given)),
+            (Doubles{0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 11}));
+  EXPECT_EQ(error_of([&] { run(pool(x, {.window = {4, 4}}), given); }).fault(), Fault::Shape);
+  EXPECT_EQ(error_of([&] { pool(x, {.window = {2}, .pad = {2}}); }).fault(), Fault::Value);
+  EXPECT_EQ(error_of([&] { pool(x, {.window = {2}, .mode = "su"}); }).hint(),
+            "did you mean 'sum'?");
 }
 
 TEST(OpNetworks, Softmax) {

@@ -126,7 +126,7 @@ def on(row, accept, build, exact=None, steps=STEPS):
 LOOPS = {n for n, r in ROWS.items() if {"elementwise", "reduction"} & set(r["traits"])}
 # Rows whose results jump: of an operand that was rounded in another way they say something else.
 JUMPS = {"all", "any", "argmax", "argmin", "cast", "ceil", "eq", "floor", "floor_div", "ge", "gt"}
-JUMPS |= {"argsort", "argtopk", "polygamma", "searchsorted"}
+JUMPS |= {"argsort", "argtopk", "max_pool_take", "max_unpool", "polygamma", "searchsorted"}
 JUMPS |= {"isinf", "isnan", "le", "lt", "mod", "ne", "nonzero", "round", "sign", "trunc"}
 # Elementwise rows that pass on values of their operands and round nothing.
 EXACT = {"abs", "maximum", "minimum", "neg", "stop_gradient", "switch"}
@@ -443,34 +443,85 @@ def batched_dot_step(program, x, v):
     return T.batched_dot(x, x.dimshuffle(0, 2, 1)), wide @ wide.transpose(0, 2, 1)
 
 
-def image(x, v):
-    return x.dimshuffle("x", "x", 0, 1), T.constant(np.array([[[[2.0, -1.0]]]], v.dtype))
+def image(x, v, axes):
+    """A matrix as an image, and a filter along its columns."""
+    ones = ["x"] * axes
+    filters = np.array([2.0, -1.0], v.dtype).reshape((1,) * (axes + 1) + (2,))
+    return x.dimshuffle(*ones, 0, 1), T.constant(filters)
 
 
 def correlate(v, w):
     return w[0] * v[:, :-1] + w[1] * v[:, 1:]
 
 
-def conv2d_step(program, x, v):
-    images, filters = image(x, v)
-    return T.nnet.conv2d(images, filters, filter_flip=False)[0, 0], correlate(v, [2.0, -1.0])
+def conv_step(axes):
+    def build(program, x, v):
+        images, filters = image(x, v, axes)
+        y = getattr(T.nnet, f"conv{axes}d")(images, filters, filter_flip=False)
+        return y[(0,) * axes], correlate(v, [2.0, -1.0])
+
+    return build
 
 
-def conv2d_grad_input_step(program, x, v):
-    images, filters = image(x, v)
-    cost = T.sqr(T.nnet.conv2d(images, filters, filter_flip=False)).sum()
-    dy = 2 * correlate(v.astype("float64"), [2.0, -1.0])
-    dx = np.pad(2.0 * dy, ((0, 0), (0, 1))) - np.pad(dy, ((0, 0), (1, 0)))
-    return T.grad(cost, images)[0, 0], dx
+def conv_grad_input_step(axes):
+    def build(program, x, v):
+        images, filters = image(x, v, axes)
+        y = getattr(T.nnet, f"conv{axes}d")(images, filters, filter_flip=False)
+        dy = 2 * correlate(v.astype("float64"), [2.0, -1.0])
+        dx = np.pad(2.0 * dy, ((0, 0), (0, 1))) - np.pad(dy, ((0, 0), (1, 0)))
+        return T.grad(T.sqr(y).sum(), images)[(0,) * axes], dx
+
+    return build
 
 
-def conv2d_grad_weight_step(program, x, v):
-    images, filters = image(x, v)
-    weights = snug.shared(filters.data)
-    cost = T.sqr(T.nnet.conv2d(images, weights, filter_flip=False)).sum()
-    wide = v.astype("float64")
-    dy = 2 * correlate(wide, [2.0, -1.0])
-    return T.grad(cost, weights)[0, 0, 0], [(dy * wide[:, :-1]).sum(), (dy * wide[:, 1:]).sum()]
+def conv_grad_weight_step(axes):
+    def build(program, x, v):
+        images, filters = image(x, v, axes)
+        weights = snug.shared(filters.data)
+        y = getattr(T.nnet, f"conv{axes}d")(images, weights, filter_flip=False)
+        wide = v.astype("float64")
+        dy = 2 * correlate(wide, [2.0, -1.0])
+        found = T.grad(T.sqr(y).sum(), weights)[(0,) * (axes + 1)]
+        return found, [(dy * wide[:, :-1]).sum(), (dy * wide[:, 1:]).sum()]
+
+    return build
+
+
+def tiles(v):
+    """The windows of two columns of a matrix: (rows, windows, 2)."""
+    count = v.shape[1] // 2
+    return v[:, : 2 * count].reshape(v.shape[0], count, 2)
+
+
+def max_pool_step(program, x, v):
+    return _core.pool(x, (1, 2)), tiles(v).max(2)
+
+
+def max_unpool_step(program, x, v):
+    y = _core.pool(x, (1, 2))
+    parts, gradient = tiles(v), np.zeros(v.shape)
+    first = parts.argmax(2)[..., None]
+    spread = np.zeros(parts.shape)
+    np.put_along_axis(spread, first, 2 * parts.max(2, keepdims=True).astype("float64"), 2)
+    gradient[:, : 2 * parts.shape[1]] = spread.reshape(v.shape[0], -1)
+    return T.grad(T.sqr(y).sum(), x), gradient
+
+
+def max_pool_take_step(program, x, v):
+    dy = T.TensorType(x.dtype, (False, False))()
+    taken = T.Lop(T.Lop(_core.pool(x, (1, 2)), x, dy), dy, x * 3)
+    return taken, 3 * tiles(v).max(2).astype("float64")
+
+
+def average_pool_step(program, x, v):
+    return _core.pool(x, (1, 2), mode="average_exc_pad"), tiles(v.astype("float64")).mean(2)
+
+
+def average_pool_grad_step(program, x, v):
+    y = _core.pool(x, (1, 2), mode="sum")
+    sums, gradient = tiles(v.astype("float64")).sum(2), np.zeros(v.shape)
+    gradient[:, : 2 * sums.shape[1]] = 2 * np.repeat(sums, 2, 1)
+    return T.grad(T.sqr(y).sum(), x), gradient
 
 
 def pictures(v):
@@ -689,9 +740,15 @@ on("dot", all_of(numbers, dims(2, 2)), dot_step, False)
 on("batched_dot", all_of(numbers, dims(3, 3)), batched_dot_step, False)
 on("cholesky", matrix, cholesky_step, False)
 on("solve", matrix, solve_step, False)
-on("conv2d", all_of(matrix, pictures), conv2d_step, False)
-on("conv2d_grad_input", all_of(matrix, pictures), conv2d_grad_input_step, False)
-on("conv2d_grad_weight", all_of(matrix, pictures), conv2d_grad_weight_step, False)
+for _axes in (2, 3):
+    on(f"conv{_axes}d", all_of(matrix, pictures), conv_step(_axes), False)
+    on(f"conv{_axes}d_grad_input", all_of(matrix, pictures), conv_grad_input_step(_axes), False)
+    on(f"conv{_axes}d_grad_weight", all_of(matrix, pictures), conv_grad_weight_step(_axes), False)
+on("max_pool", all_of(matrix, pictures), max_pool_step)
+on("max_unpool", all_of(matrix, pictures), max_unpool_step, False)
+on("max_pool_take", all_of(matrix, pictures), max_pool_take_step, False)
+on("average_pool", all_of(matrix, pictures), average_pool_step, False)
+on("average_pool_grad", all_of(matrix, pictures), average_pool_grad_step, False)
 on("softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(False), False)
 on("log_softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(True), False)
 on("loop", all_of(filled, numbers, dims(1, 3)), loop_step, False)

@@ -28,6 +28,7 @@ HUGE = {
     2: (2**16 + 1, 2**15),
     3: (2**11 + 1, 2**10, 2**10),
     4: (2**9 + 1, 2**2, 2**10, 2**10),
+    5: (2**8 + 1, 2**2, 2**7, 2**7, 2**7),
 }
 # Inputs that would not fit the first one if they were as large.
 SMALLER = {
@@ -35,6 +36,9 @@ SMALLER = {
     "conv2d": {1: (3, 4, 2, 2)},
     "conv2d_grad_input": {1: (3, 4, 2, 2)},
     "conv2d_grad_weight": {1: (3, 4, 2, 2)},
+    "conv3d": {1: (3, 4, 2, 2, 2)},
+    "conv3d_grad_input": {1: (3, 4, 2, 2, 2)},
+    "conv3d_grad_weight": {1: (3, 4, 2, 2, 2)},
     "dot": {1: (2**15, 3)},
     "gather": {1: (2**31 // 2**15,)},
     "loop": {1: (2**15,)},
@@ -91,7 +95,7 @@ def outcome(f, arguments):
         return type(refused)
 
 
-EMPTY = [(0, 0, 0, 0), (0, 3, 2, 2), (3, 0, 2, 2)]
+EMPTY = [(0, 0, 0, 0, 0), (0, 3, 2, 2, 2), (3, 0, 2, 2, 2)]
 
 
 @pytest.mark.parametrize("row", sorted(ROWS))

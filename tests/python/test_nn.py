@@ -97,6 +97,40 @@ def test_conv2d_is_a_correlation(kwargs):
     np.testing.assert_allclose(run(layer, x), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_conv1d_and_conv3d():
+    x = f32(2, 3, 9)
+    layer = nn.Conv1d(4, 3, stride=2, pad=1).build((None, 3, None))
+    w, b = (p.get_value() for p in layer.parameters())
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1)])
+    expected = np.stack(
+        [np.einsum("nck,ock->no", padded[:, :, i : i + 3], w) + b for i in range(0, 9, 2)], 2
+    )
+    np.testing.assert_allclose(run(layer, x), expected, rtol=1e-4, atol=1e-5)
+
+    x = f32(1, 2, 4, 5, 6)
+    layer = nn.Conv3d(3, (2, 1, 3)).build((None, 2, None, None, None))
+    w, b = (p.get_value() for p in layer.parameters())
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 1, 3), (2, 3, 4))
+    expected = np.einsum("ncijkabd,ocabd->noijk", windows, w) + b.reshape(1, 3, 1, 1, 1)
+    np.testing.assert_allclose(run(layer, x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel, stride, pad", [(2, 2, 0), (3, 1, 1), (4, 2, 1)])
+def test_conv_transpose2d(kernel, stride, pad):
+    x = f32(2, 3, 4, 5)
+    layer = nn.ConvTranspose2d(2, kernel, stride=stride, pad=pad).build((None, 3, None, None))
+    w, b = (p.get_value() for p in layer.parameters())
+    assert w.shape == (3, 2, kernel, kernel)
+    full = np.zeros((2, 2, 3 * stride + kernel, 4 * stride + kernel))
+    for r in range(4):
+        for c in range(5):
+            patch = np.einsum("nc,coij->noij", x[:, :, r, c], w)
+            full[:, :, r * stride : r * stride + kernel, c * stride : c * stride + kernel] += patch
+    expected = full[:, :, pad : full.shape[2] - pad, pad : full.shape[3] - pad]
+    y = run(layer, x)
+    np.testing.assert_allclose(y, expected + b.reshape(1, 2, 1, 1), rtol=1e-4, atol=1e-5)
+
+
 def test_embedding_and_layer_norm():
     x = rng.integers(0, 11, (3, 4)).astype("int32")
     embedding = nn.Embedding(11, 5)

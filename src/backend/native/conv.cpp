@@ -23,24 +23,28 @@ std::int64_t stored_tap(const ConvShape& s, std::int64_t tap) {
 template <class T>
 void loop_forward(const ConvShape& s, const T* x, const T* w, T* y, int threads) {
   using E = Element<T>;
-  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.h * s.w;
-  parallel_ranges(s.n * s.o * s.oh, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
+  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.image();
+  const std::int64_t rows = s.n * s.o * s.od * s.oh;
+  parallel_ranges(rows, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
     for (; row < end; ++row) {
-      const std::int64_t oy = row % s.oh, o = row / s.oh % s.o, n = row / s.oh / s.o;
+      const std::int64_t oy = row % s.oh, oz = row / s.oh % s.od;
+      const std::int64_t o = row / s.oh / s.od % s.o, n = row / s.oh / s.od / s.o;
       const T* const image = x + (n * s.c + o / go * gi) * plane;
       const T* const weight = w + o * gi * s.taps();
       for (std::int64_t ox = 0; ox < s.ow; ++ox) {
         typename E::Acc acc{};
-        for (std::int64_t ky = 0; ky < s.kh; ++ky) {
-          const std::int64_t iy = oy * s.sh - s.top + ky * s.dh;
-          if (iy < 0 || iy >= s.h) continue;
+        for (std::int64_t k = 0; k < s.kd * s.kh; ++k) {
+          const std::int64_t iz = oz * s.sd - s.front + k / s.kh * s.dd;
+          const std::int64_t iy = oy * s.sh - s.top + k % s.kh * s.dh;
+          if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) continue;
           for (std::int64_t kx = 0; kx < s.kw; ++kx) {
             const std::int64_t ix = ox * s.sw - s.left + kx * s.dw;
             if (ix < 0 || ix >= s.w) continue;
-            const std::int64_t tap = stored_tap(s, ky * s.kw + kx);
+            const std::int64_t tap = stored_tap(s, k * s.kw + kx);
+            const std::int64_t at = (iz * s.h + iy) * s.w + ix;
             for (std::int64_t c = 0; c < gi; ++c)
-              acc = E::add(acc, E::mul(E::load(image[c * plane + iy * s.w + ix]),
-                                       E::load(weight[c * s.taps() + tap])));
+              acc = E::add(
+                  acc, E::mul(E::load(image[c * plane + at]), E::load(weight[c * s.taps() + tap])));
           }
         }
         y[row * s.ow + ox] = E::store(acc);
@@ -52,21 +56,25 @@ void loop_forward(const ConvShape& s, const T* x, const T* w, T* y, int threads)
 template <class T>
 void loop_grad_input(const ConvShape& s, const T* w, const T* dy, T* dx, int threads) {
   using E = Element<T>;
-  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.oh * s.ow;
-  parallel_ranges(s.n * s.c * s.h, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
+  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.plane();
+  const std::int64_t rows = s.n * s.c * s.d * s.h;
+  parallel_ranges(rows, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
     for (; row < end; ++row) {
-      const std::int64_t iy = row % s.h, c = row / s.h % s.c, n = row / s.h / s.c;
+      const std::int64_t iy = row % s.h, iz = row / s.h % s.d;
+      const std::int64_t c = row / s.h / s.d % s.c, n = row / s.h / s.d / s.c;
       const std::int64_t first = c / gi * go;  // output channels of this group
       for (std::int64_t ix = 0; ix < s.w; ++ix) {
         typename E::Acc acc{};
-        for (std::int64_t ky = 0; ky < s.kh; ++ky) {
-          const std::int64_t py = iy + s.top - ky * s.dh;
+        for (std::int64_t k = 0; k < s.kd * s.kh; ++k) {
+          const std::int64_t pz = iz + s.front - k / s.kh * s.dd;
+          const std::int64_t py = iy + s.top - k % s.kh * s.dh;
+          if (pz < 0 || pz % s.sd || pz / s.sd >= s.od) continue;
           if (py < 0 || py % s.sh || py / s.sh >= s.oh) continue;
           for (std::int64_t kx = 0; kx < s.kw; ++kx) {
             const std::int64_t px = ix + s.left - kx * s.dw;
             if (px < 0 || px % s.sw || px / s.sw >= s.ow) continue;
-            const std::int64_t tap = stored_tap(s, ky * s.kw + kx);
-            const std::int64_t at = py / s.sh * s.ow + px / s.sw;
+            const std::int64_t tap = stored_tap(s, k * s.kw + kx);
+            const std::int64_t at = (pz / s.sd * s.oh + py / s.sh) * s.ow + px / s.sw;
             for (std::int64_t o = first; o < first + go; ++o)
               acc = E::add(acc, E::mul(E::load(dy[(n * s.o + o) * plane + at]),
                                        E::load(w[(o * gi + c % gi) * s.taps() + tap])));
@@ -85,18 +93,21 @@ void loop_grad_weight(const ConvShape& s, const T* x, const T* dy, T* dw, int th
   parallel_ranges(s.o * gi * s.taps(), s.work(), threads, [&](std::int64_t i, std::int64_t end) {
     for (; i < end; ++i) {
       const std::int64_t tap = i % s.taps(), c = i / s.taps() % gi, o = i / s.taps() / gi;
-      const std::int64_t window = stored_tap(s, tap), ky = window / s.kw, kx = window % s.kw;
+      const std::int64_t window = stored_tap(s, tap), kx = window % s.kw;
+      const std::int64_t ky = window / s.kw % s.kh, kz = window / s.kw / s.kh;
       typename E::Acc acc{};
       for (std::int64_t n = 0; n < s.n; ++n) {
-        const T* const image = x + (n * s.c + o / go * gi + c) * s.h * s.w;
-        const T* const grad = dy + (n * s.o + o) * s.oh * s.ow;
-        for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-          const std::int64_t iy = oy * s.sh - s.top + ky * s.dh;
-          if (iy < 0 || iy >= s.h) continue;
+        const T* const image = x + (n * s.c + o / go * gi + c) * s.image();
+        const T* const grad = dy + (n * s.o + o) * s.plane();
+        for (std::int64_t row = 0; row < s.od * s.oh; ++row) {
+          const std::int64_t iz = row / s.oh * s.sd - s.front + kz * s.dd;
+          const std::int64_t iy = row % s.oh * s.sh - s.top + ky * s.dh;
+          if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) continue;
+          const T* const line = image + (iz * s.h + iy) * s.w;
           for (std::int64_t ox = 0; ox < s.ow; ++ox) {
             const std::int64_t ix = ox * s.sw - s.left + kx * s.dw;
             if (ix < 0 || ix >= s.w) continue;
-            acc = E::add(acc, E::mul(E::load(image[iy * s.w + ix]), E::load(grad[oy * s.ow + ox])));
+            acc = E::add(acc, E::mul(E::load(line[ix]), E::load(grad[row * s.ow + ox])));
           }
         }
       }
@@ -115,23 +126,38 @@ std::pair<std::int64_t, std::int64_t> inside(std::int64_t offset, std::int64_t s
   return {std::min(first, count), std::clamp(last, std::min(first, count), count)};
 }
 
-/// columns (group_in * taps, oh * ow): per stored tap, the elements of x it meets.
+/// Where a tap of the window lies, from the first element that the window of output 0 would have.
+struct Offset {
+  std::int64_t z, y, x;
+  Offset(const ConvShape& s, std::int64_t tap)
+      : z(tap / s.kw / s.kh * s.dd - s.front),
+        y(tap / s.kw % s.kh * s.dh - s.top),
+        x(tap % s.kw * s.dw - s.left) {}
+  /// The first element of x that row `row` of y meets; less than 0 if it lies outside.
+  std::int64_t line(const ConvShape& s, std::int64_t row) const {
+    const std::int64_t iz = row / s.oh * s.sd + z, iy = row % s.oh * s.sh + y;
+    if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) return -1;
+    return (iz * s.h + iy) * s.w;
+  }
+};
+
+/// columns (group_in * taps, plane): per stored tap, the elements of x it meets.
 template <class T>
 void unfold(const ConvShape& s, const T* x, T* columns, int threads) {
-  const std::int64_t rows = s.group_in() * s.taps(), plane = s.oh * s.ow;
+  const std::int64_t rows = s.group_in() * s.taps(), plane = s.plane();
   parallel_ranges(rows, rows * plane, threads, [&](std::int64_t row, std::int64_t end) {
     for (; row < end; ++row) {
-      const std::int64_t tap = stored_tap(s, row % s.taps()), c = row / s.taps();
-      const std::int64_t dx = tap % s.kw * s.dw - s.left, dy = tap / s.kw * s.dh - s.top;
-      const auto [first, last] = inside(dx, s.sw, s.w, s.ow);
-      for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+      const Offset tap(s, stored_tap(s, row % s.taps()));
+      const T* const image = x + row / s.taps() * s.image();
+      const auto [first, last] = inside(tap.x, s.sw, s.w, s.ow);
+      for (std::int64_t oy = 0; oy < s.od * s.oh; ++oy) {
         T* const out = columns + row * plane + oy * s.ow;
-        const std::int64_t iy = oy * s.sh + dy;
-        if (iy < 0 || iy >= s.h) {
+        const std::int64_t line = tap.line(s, oy);
+        if (line < 0) {
           std::fill_n(out, s.ow, T{});
           continue;
         }
-        const T* const in = x + (c * s.h + iy) * s.w + dx;
+        const T* const in = image + line + tap.x;
         std::fill_n(out, first, T{});
         for (std::int64_t ox = first; ox < last; ++ox) out[ox] = in[ox * s.sw];
         std::fill_n(out + last, s.ow - last, T{});
@@ -143,20 +169,20 @@ void unfold(const ConvShape& s, const T* x, T* columns, int threads) {
 /// Adds columns back onto the places of x they came from.
 template <class T>
 void fold(const ConvShape& s, const T* columns, T* x, int threads) {
-  const std::int64_t plane = s.oh * s.ow;
+  const std::int64_t plane = s.plane();
   const std::int64_t work = s.group_in() * s.taps() * plane;
   parallel_ranges(s.group_in(), work, threads, [&](std::int64_t c, std::int64_t end) {
     for (; c < end; ++c) {
-      std::fill_n(x + c * s.h * s.w, s.h * s.w, T{});
+      T* const image = x + c * s.image();
+      std::fill_n(image, s.image(), T{});
       for (std::int64_t k = 0; k < s.taps(); ++k) {
-        const std::int64_t tap = stored_tap(s, k);
-        const std::int64_t dx = tap % s.kw * s.dw - s.left, dy = tap / s.kw * s.dh - s.top;
-        const auto [first, last] = inside(dx, s.sw, s.w, s.ow);
-        for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-          const std::int64_t iy = oy * s.sh + dy;
-          if (iy < 0 || iy >= s.h) continue;
+        const Offset tap(s, stored_tap(s, k));
+        const auto [first, last] = inside(tap.x, s.sw, s.w, s.ow);
+        for (std::int64_t oy = 0; oy < s.od * s.oh; ++oy) {
+          const std::int64_t line = tap.line(s, oy);
+          if (line < 0) continue;
           const T* const in = columns + (c * s.taps() + k) * plane + oy * s.ow;
-          T* const out = x + (c * s.h + iy) * s.w + dx;
+          T* const out = image + line + tap.x;
           for (std::int64_t ox = first; ox < last; ++ox) out[ox * s.sw] += in[ox];
         }
       }
@@ -166,16 +192,16 @@ void fold(const ConvShape& s, const T* columns, T* x, int threads) {
 
 /// A kernel of one tap that moves over every element: the columns are the image.
 bool pointwise(const ConvShape& s) {
-  return s.taps() == 1 && s.sh == 1 && s.sw == 1 && s.oh == s.h && s.ow == s.w && s.top == 0 &&
-         s.left == 0;
+  return s.taps() == 1 && s.sd == 1 && s.sh == 1 && s.sw == 1 && s.od == s.d && s.oh == s.h &&
+         s.ow == s.w && s.front == 0 && s.top == 0 && s.left == 0;
 }
 
-/// One image and group; `columns` has group_in * taps * oh * ow elements unless pointwise.
+/// One image and group; `columns` has group_in * taps * plane elements unless pointwise.
 template <class T>
 void unfolded(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t group, const T* in0,
               const T* in1, T* out, T* columns, int threads) {
-  const std::int64_t plane = s.oh * s.ow, depth = s.group_in() * s.taps();
-  const std::int64_t x_at = (n * s.c + group * s.group_in()) * s.h * s.w;
+  const std::int64_t plane = s.plane(), depth = s.group_in() * s.taps();
+  const std::int64_t x_at = (n * s.c + group * s.group_in()) * s.image();
   const std::int64_t w_at = group * s.group_out() * depth;
   const std::int64_t y_at = (n * s.o + group * s.group_out()) * plane;
   const auto bytes = [](const T* p) { return reinterpret_cast<const std::byte*>(p); };
@@ -211,7 +237,7 @@ void unfolded(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t gr
 /// Unfolding serves a dtype and sizes that BLAS has.
 bool unfolds(const ConvShape& s, DType dtype) {
   return (dtype == DType::F32 || dtype == DType::F64) &&
-         std::max({s.group_in() * s.taps(), s.oh * s.ow, s.o}) <= INT_MAX;
+         std::max({s.group_in() * s.taps(), s.plane(), s.o}) <= INT_MAX;
 }
 
 /// Whole images per thread; the images of a weight's gradient add up in order instead.
@@ -221,7 +247,7 @@ std::int64_t images_at_once(ConvKind kind, const ConvShape& s, int threads) {
 
 std::uint64_t columns_bytes(const ConvShape& s, DType dtype) {
   if (!unfolds(s, dtype) || pointwise(s)) return 0;
-  return align64(s.group_in() * s.taps() * s.oh * s.ow * size_of(dtype));
+  return align64(s.group_in() * s.taps() * s.plane() * size_of(dtype));
 }
 
 class ConvCall : public Call {
@@ -278,12 +304,16 @@ ConvAttrs::ConvAttrs(const Attrs& attrs) {
   const auto& pad = attrs.ints("pad");
   const auto& stride = attrs.ints("stride");
   const auto& dilation = attrs.ints("dilation");
-  SNUG_CHECK(pad.size() == 4 && stride.size() == 2 && dilation.size() == 2,
-             "conv2d: {} pads, {} strides, {} dilations", pad.size(), stride.size(),
-             dilation.size());
-  base_.top = pad[0], base_.bottom = pad[1], base_.left = pad[2], base_.right = pad[3];
-  base_.sh = stride[0], base_.sw = stride[1];
-  base_.dh = dilation[0], base_.dw = dilation[1];
+  const std::size_t axes = stride.size(), y = axes - 2, x = axes - 1;
+  SNUG_CHECK((axes == 2 || axes == 3) && pad.size() == 2 * axes && dilation.size() == axes,
+             "convolution: {} pads, {} strides, {} dilations", pad.size(), axes, dilation.size());
+  base_.axes = static_cast<int>(axes);
+  if (axes == 3)
+    base_.front = pad[0], base_.back = pad[1], base_.sd = stride[0], base_.dd = dilation[0];
+  base_.top = pad[2 * y], base_.bottom = pad[2 * y + 1];
+  base_.left = pad[2 * x], base_.right = pad[2 * x + 1];
+  base_.sh = stride[y], base_.sw = stride[x];
+  base_.dh = dilation[y], base_.dw = dilation[x];
   base_.flip = attrs.flag("flip");
   base_.groups = attrs.integer("groups");
 }
@@ -295,10 +325,12 @@ ConvShape ConvAttrs::sizes(ConvKind kind, const ArgDesc& in0, const ArgDesc& in1
   const Dims& w = (forward ? in1 : kind == ConvKind::GradInput ? in0 : out).shape;
   const Dims& y = (forward ? out : in1).shape;
   ConvShape s = base_;
-  s.n = std::max(x[0], y[0]), s.c = x[1], s.h = x[2], s.w = x[3];
-  s.o = std::max(w[0], y[1]), s.kh = w[2], s.kw = w[3];
-  s.oh = y[2], s.ow = y[3];
-  SNUG_CHECK(s.groups > 0, "conv2d: {} groups", s.groups);
+  const std::size_t row = s.axes == 3 ? 3 : 2, column = row + 1;
+  s.n = std::max(x[0], y[0]), s.c = x[1], s.h = x[row], s.w = x[column];
+  s.o = std::max(w[0], y[1]), s.kh = w[row], s.kw = w[column];
+  s.oh = y[row], s.ow = y[column];
+  if (s.axes == 3) s.d = x[2], s.kd = w[2], s.od = y[2];
+  SNUG_CHECK(s.groups > 0, "convolution: {} groups", s.groups);
   return s;
 }
 

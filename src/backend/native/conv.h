@@ -7,18 +7,22 @@ namespace snug::native {
 
 enum class ConvKind : std::uint8_t { Forward, GradInput, GradWeight };
 
-/// Sizes of a convolution x (n, c, h, w), weight (o, c / groups, kh, kw), y (n, o, oh, ow).
+/// Sizes of a convolution x (n, c, d, h, w), weight (o, c / groups, kd, kh, kw), y (n, o, od, oh,
+/// ow). Over rows and columns alone the first axis has size 1.
 struct ConvShape {
-  std::int64_t n, c, h, w, o, kh, kw, oh, ow;
-  std::int64_t top, bottom, left, right;  // padding
-  std::int64_t sh, sw, dh, dw;            // strides and dilation
+  std::int64_t n, c, d = 1, h, w, o, kd = 1, kh, kw, od = 1, oh, ow;
+  std::int64_t front = 0, back = 0, top, bottom, left, right;  // padding
+  std::int64_t sd = 1, sh, sw, dd = 1, dh, dw;                 // strides and dilation
   std::int64_t groups;
+  int axes = 2;
   bool flip;  // a convolution in the mathematical sense: the kernel is turned by 180 degrees
 
   std::int64_t group_in() const { return c / groups; }
   std::int64_t group_out() const { return o / groups; }
-  std::int64_t taps() const { return kh * kw; }
-  std::int64_t work() const { return n * o * oh * ow * group_in() * taps(); }
+  std::int64_t taps() const { return kd * kh * kw; }
+  std::int64_t image() const { return d * h * w; }     // elements of a channel of x
+  std::int64_t plane() const { return od * oh * ow; }  // and of y
+  std::int64_t work() const { return n * o * plane() * group_in() * taps(); }
 };
 
 /// The constants of the op; `sizes` fills in the rest from the operands of a run, or from bounds of

@@ -160,8 +160,8 @@ class Cells<std::uint8_t> : Cells<std::int32_t> {
   std::array<std::array<std::int16_t, 3>, 256> table_;
 };
 
-/// Calls f(window, place in the image) for the given cell of every window of a plane; cells that lie
-/// outside are left out.
+/// Calls f(window, place in the image) for the given cell of every window of a plane; cells that
+/// lie outside are left out.
 template <class I, class F>
 void for_cells(const PoolShape& s, const Cells<I>& cells, const I* index, F&& f) {
   std::int64_t window = 0;
@@ -221,8 +221,9 @@ void spread_row(const PoolShape& s, Divide divide, const T* dy, std::int64_t oz,
 
 Divide divide_of(const Attrs& attrs) {
   const std::string& mode = attrs.text("mode");
-  return mode == "sum" ? Divide::No
-                       : mode == "average_inc_pad" ? Divide::ByPadded : Divide::ByInside;
+  return mode == "sum"               ? Divide::No
+         : mode == "average_inc_pad" ? Divide::ByPadded
+                                     : Divide::ByInside;
 }
 
 /// Threads take different planes or rows of windows, so the result is the same on any number of
@@ -271,8 +272,7 @@ class PoolCall : public Call {
     if constexpr (std::is_floating_point_v<typename Element<T>::Acc>) {
       switch (kind_) {
         case PoolKind::Max: return;
-        case PoolKind::Take:
-          return index(args.in[1], [&](const auto* i) { take(s, in, i, out); });
+        case PoolKind::Take: return index(args.in[1], [&](const auto* i) { take(s, in, i, out); });
         case PoolKind::Unpool:
           return index(args.in[1], [&](const auto* i) { unpool(s, in, i, out, args.workspace); });
         case PoolKind::Average: return average(s, in, out, args.workspace);
@@ -295,10 +295,9 @@ class PoolCall : public Call {
 
   template <class T, class I>
   void maxima(const PoolShape& s, const T* x, T* y, I* index) const {
-    every_row(s, [&](std::int64_t, std::int64_t plane, std::int64_t oz, std::int64_t oy,
-                     std::int64_t at) {
-      max_row(s, x + plane * s.image(), oz, oy, y + at, index + at);
-    });
+    every_row(
+        s, [&](std::int64_t, std::int64_t plane, std::int64_t oz, std::int64_t oy,
+               std::int64_t at) { max_row(s, x + plane * s.image(), oz, oy, y + at, index + at); });
   }
 
   template <class T, class I>
@@ -316,14 +315,16 @@ class PoolCall : public Call {
                     });
   }
 
-  /// Calls f(plane, image in Acc, scratch row) for every plane, with an image of zeros, and stores it.
+  /// Calls f(plane, image in Acc, scratch row) for every plane, with an image of zeros, and stores
+  /// it.
   template <class T, class F>
   void every_image(const PoolShape& s, T* out, std::byte* space, F&& f) const {
     using E = Element<T>;
     using Acc = typename E::Acc;
     parallel_slots(s.planes, s.planes * (s.image() + s.pooled()), threads_,
                    [&](std::int64_t slot, std::int64_t plane, std::int64_t end) {
-                     std::byte* const mine = space + slot * static_cast<std::int64_t>(slot_bytes(s));
+                     std::byte* const mine =
+                         space + slot * static_cast<std::int64_t>(slot_bytes(s));
                      Acc* const scratch = reinterpret_cast<Acc*>(mine + image_bytes(s));
                      for (; plane < end; ++plane) {
                        T* const to = out + plane * s.image();
@@ -345,9 +346,8 @@ class PoolCall : public Call {
     const Cells<I> cells(s);
     every_image(s, dx, space, [&](std::int64_t plane, auto* image, auto*) {
       const T* const from = dy + plane * s.pooled();
-      for_cells(s, cells, index + plane * s.pooled(), [&](std::int64_t k, std::int64_t at) {
-        image[at] += Element<T>::load(from[k]);
-      });
+      for_cells(s, cells, index + plane * s.pooled(),
+                [&](std::int64_t k, std::int64_t at) { image[at] += Element<T>::load(from[k]); });
     });
   }
 

@@ -23,12 +23,22 @@ struct Descs {
 
 Descs descs(const ConvShape& s, DType dtype, bool any) {
   const auto type = data_type(dtype);
-  const Tag image = any ? Tag::any : Tag::nchw;
+  const bool three = s.axes == 3;
+  const Tag image = any ? Tag::any : three ? Tag::ncdhw : Tag::nchw;
+  const Tag one = three ? Tag::oidhw : Tag::oihw, grouped = three ? Tag::goidhw : Tag::goihw;
+  // The sizes in front, and those of all axes.
+  const auto sizes = [&](dnnl::memory::dims first, const dnnl::memory::dims& all) {
+    first.insert(first.end(), all.end() - s.axes, all.end());
+    return first;
+  };
+  const dnnl::memory::dims taps{s.kd, s.kh, s.kw};
   const dnnl::memory::desc w =
-      s.groups == 1 ? dnnl::memory::desc({s.o, s.c, s.kh, s.kw}, type, any ? Tag::any : Tag::oihw)
-                    : dnnl::memory::desc({s.groups, s.group_out(), s.group_in(), s.kh, s.kw}, type,
-                                         any ? Tag::any : Tag::goihw);
-  return {{{s.n, s.c, s.h, s.w}, type, image}, w, {{s.n, s.o, s.oh, s.ow}, type, image}};
+      s.groups == 1 ? dnnl::memory::desc(sizes({s.o, s.c}, taps), type, any ? Tag::any : one)
+                    : dnnl::memory::desc(sizes({s.groups, s.group_out(), s.group_in()}, taps), type,
+                                         any ? Tag::any : grouped);
+  return {{sizes({s.n, s.c}, {s.d, s.h, s.w}), type, image},
+          w,
+          {sizes({s.n, s.o}, {s.od, s.oh, s.ow}), type, image}};
 }
 
 /// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
@@ -42,8 +52,14 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype,
                              const Operands& operands, std::uint64_t workspace_begin) {
   const Descs plain = descs(s, dtype, false);
   const Descs any = descs(s, dtype, true);
-  const dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
+  dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
+  if (s.axes == 3) {
+    strides.insert(strides.begin(), s.sd);
+    dilation.insert(dilation.begin(), s.dd - 1);
+    low.insert(low.begin(), s.front);
+    high.insert(high.begin(), s.back);
+  }
   const auto direct = dnnl::algorithm::convolution_direct;
   const dnnl::convolution_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, direct, any.x, any.w, any.y, strides, dilation, low,
@@ -143,11 +159,12 @@ class ConvCall : public native::Call {
       bytes += native::align64(product(shape) * size_of(compute));
     }
     const native::OmpThreads scope(site.threads);
-    const std::string key =
-        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {}",
-                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
-                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
-                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip);
+    const std::string key = fmt::format(
+        "conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
+        "{} {},{},{} {},{} {},{}",
+        static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute), site.threads, s.n,
+        s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left, s.right, s.sh, s.sw,
+        s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back, s.sd, s.dd);
     auto chain = cached_chain(key, [&] { return build(kind, s, compute, operands, bytes); });
     if (!chain) return nullptr;
     auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));
@@ -200,7 +217,7 @@ class ConvCall : public native::Call {
 /// Where unfolding is measured to be faster: oneDNN pads channels to 16 and reorders images.
 bool better_unfolded(ConvKind kind, const ConvShape& s) {
   if (s.groups > 1 || kind == ConvKind::GradWeight) return false;
-  const bool pointwise = s.taps() == 1 && s.sh == 1 && s.sw == 1;
+  const bool pointwise = s.taps() == 1 && s.sd == 1 && s.sh == 1 && s.sw == 1;
   return pointwise || (kind == ConvKind::GradInput ? s.c < 12 : s.c == 1);
 }
 

@@ -6,79 +6,68 @@ from typing import Any
 
 from snug import _core
 from snug._errors import error
-from snug.tensor._basic import abs_, clip, exp, log1p, switch
-from snug.tensor.nnet import _op_classes, blocksparse, bn, nnet, sigm
+from snug.tensor._basic import cast, ceil, constant
+from snug.tensor.nnet import (
+    _op_classes,
+    abstract_conv,
+    blocksparse,
+    bn,
+    conv,
+    corr,
+    corr3d,
+    neighbours,
+    nnet,
+    sigm,
+)
 from snug.tensor.nnet._confusion import confusion_matrix
 from snug.tensor.nnet._op_classes import *
+from snug.tensor.nnet.abstract_conv import (
+    causal_conv1d,
+    conv1d,
+    conv2d_grad_wrt_inputs,
+    conv2d_grad_wrt_weights,
+    conv2d_transpose,
+    conv3d,
+    conv3d_grad_wrt_inputs,
+    conv3d_grad_wrt_weights,
+    separable_conv2d,
+)
+from snug.tensor.nnet.abstract_conv import conv2d as abstract_conv2d
 from snug.tensor.nnet.bn import batch_normalization
+from snug.tensor.nnet.conv import ConvOp
 from snug.tensor.nnet.nnet import *
 
 __all__ = [
     *_op_classes.__all__,
     *nnet.__all__,
+    "ConvOp",
+    "abstract_conv",
+    "abstract_conv2d",
     "batch_normalization",
     "blocksparse",
     "bn",
+    "causal_conv1d",
     "confusion_matrix",
+    "conv",
+    "conv1d",
     "conv2d",
+    "conv2d_grad_wrt_inputs",
+    "conv2d_grad_wrt_weights",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_grad_wrt_inputs",
+    "conv3d_grad_wrt_weights",
+    "corr",
+    "corr3d",
     "dropout",
+    "global_pool",
+    "local_response_normalization",
+    "neighbours",
     "nnet",
+    "separable_conv2d",
     "sigm",
+    "spatial_transformer",
 ]
-
-
-def _integers(value: Any, count: int) -> bool:
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) == count
-        and all(isinstance(v, int) for v in value)
-    )
-
-
-def _pair(value: Any, name: str) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    if not _integers(value, 2):
-        raise error(TypeError, f"conv2d: {name} must be an integer or two of them, got {value!r}")
-    return tuple(value)
-
-
-def _padding(border_mode: Any) -> tuple[str, list[int]]:
-    if isinstance(border_mode, str):
-        if border_mode not in ("valid", "half", "full"):
-            near = _core.nearest(border_mode, ["valid", "half", "full"])
-            raise error(
-                ValueError,
-                f"conv2d: there is no border_mode {border_mode!r}",
-                f"did you mean {near!r}?"
-                if near
-                else "choose 'valid', 'half', 'full', an integer or a pair",
-            )
-        return border_mode, []
-    if isinstance(border_mode, int):
-        border_mode = (border_mode, border_mode)
-    pads = []
-    if isinstance(border_mode, (list, tuple)) and len(border_mode) == 2:
-        pads = [(s, s) if isinstance(s, int) else s for s in border_mode]
-    if not pads or not all(_integers(p, 2) and min(p) >= 0 for p in pads):
-        raise error(
-            ValueError,
-            f"conv2d: border_mode is {border_mode!r}",
-            "choose 'valid', 'half', 'full', a padding of at least 0, or a pair of paddings",
-        )
-    return "valid", [*pads[0], *pads[1]]
-
-
-def _with_known_size(filters: Any, filter_shape: Any) -> _core.Variable:
-    """The filters with rows and columns that are known now, as far as anybody says."""
-    filters = _core.as_tensor(filters, "conv2d")
-    if filters.ndim != 4 or None not in filters.static_shape[2:]:
-        return filters
-    if filter_shape is None and isinstance(filters, _core.SharedVariable):
-        filter_shape = filters.current_shape
-    if filter_shape is None or not all(isinstance(s, int) for s in tuple(filter_shape)[2:]):
-        return filters
-    return _core.specify_shape(filters, (None, None, *tuple(filter_shape)[2:]))
 
 
 def conv2d(
@@ -94,29 +83,53 @@ def conv2d(
     num_groups: int = 1,
     unshared: bool = False,
 ) -> _core.Variable:
-    """Convolves images (batch, channels, rows, columns) with filters (out, in / groups, rows,
-    columns).
-
-    border_mode   "valid", "half", "full", a padding, a pair of paddings, or a pair of pairs
-    filter_flip   True for a convolution, False for a correlation
-    filter_shape  needed for "half" and "full" if the filters are not a shared variable
-    input_shape   accepted; sizes are known at the call anyway
-    """
-    if unshared:
-        raise error(NotImplementedError, "conv2d: unshared=True")
-    mode, pad = _padding(border_mode)
-    if mode != "valid":
-        filters = _with_known_size(filters, filter_shape)
-    return _core.conv2d(
-        input,
-        filters,
-        mode,
-        pad,
-        _pair(subsample, "subsample"),
-        _pair(filter_dilation, "filter_dilation"),
-        filter_flip,
-        num_groups,
+    if input_shape is not None and image_shape is not None:
+        raise error(ValueError, "conv2d: input_shape and image_shape are the same; both are given")
+    return abstract_conv2d(
+        *(input, filters, input_shape, filter_shape, border_mode, subsample, filter_flip),
+        *(filter_dilation, num_groups, unshared),
     )
+
+
+conv2d.__doc__ = f"{abstract_conv2d.__doc__}image_shape is the old name of input_shape.\n    "
+
+
+def global_pool(x: Any, mode: str = "average") -> _core.Variable:
+    """One number per image and channel: the "average", "max" or "sum" over all axes behind."""
+    return _core.global_pool(x, mode)
+
+
+def local_response_normalization(
+    x: Any, size: int = 5, alpha: float = 1e-4, beta: float = 0.75, k: float = 2.0
+) -> _core.Variable:
+    """x / (k + alpha * s) ** beta, where s is the sum of the squares of `size` neighbouring
+    channels (axis 1)."""
+    return _core.local_response_normalization(x, size, alpha, beta, k)
+
+
+def spatial_transformer(
+    img: Any,
+    theta: Any,
+    scale_width: float = 1,
+    scale_height: float = 1,
+    border: str = "zero",
+) -> _core.Variable:
+    """Images (batch, channels, rows, columns) at the places that affine maps theta (batch, 2, 3)
+    give, by bilinear interpolation. Coordinates (x, y) go from -1 to 1 over the images.
+
+    scale_width, scale_height  the size of the result in terms of that of the images
+    border                     what lies outside: "zero", or "nearest" for the element at the border
+    """
+    img = _core.as_tensor(img, "spatial_transformer")
+    if img.ndim != 4:
+        raise error(
+            TypeError, f"spatial_transformer: images have 4 dimensions, {img} has {img.ndim}"
+        )
+    sizes = [
+        cast(ceil(size * constant(float(scale), dtype="float64")), "int64")
+        for size, scale in ((img.shape[2], scale_height), (img.shape[3], scale_width))
+    ]
+    return _core.sample_grid(img, _core.affine_grid(theta, *sizes), border)
 
 
 def dropout(x: Any, p: float, rng: Any = None) -> _core.Variable:

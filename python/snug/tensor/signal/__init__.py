@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from snug.tensor.signal import downsample, pool
+from snug.tensor.signal import conv, downsample, pool
 
-__all__ = ["downsample", "pool"]
+__all__ = ["conv", "downsample", "pool"]
