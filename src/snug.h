@@ -4,7 +4,16 @@
 #include "autodiff/grad.h"
 #include "data/loader.h"
 #include "expr/serialize.h"
+#include "io/checkpoints.h"
+#include "io/tensor_file.h"
+#include "nn/layers.h"
+#include "nn/losses.h"
+#include "nn/models.h"
+#include "nn/prune.h"
+#include "nn/summary.h"
 #include "ops/functions.h"
+#include "optim/optim.h"
+#include "train/fit.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.
 ///

@@ -36,6 +36,10 @@ MODULES = {
     "snug.tensor.fft": "Fourier transforms",
     "snug.gradient": "Gradients",
     "snug.data": "Data",
+    "snug.io": "Files of arrays",
+    "snug.nn": "Layers, losses and models",
+    "snug.nn.init": "Initialisers",
+    "snug.optim": "Update rules",
 }
 
 

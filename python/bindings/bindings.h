@@ -117,10 +117,14 @@ void bind_as_tensor(nb::module_& m);
 void bind_index(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
+void bind_nn(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);
-void bind_sources(nb::module_& m);
+void bind_io(nb::module_& m);
 void bind_loaders(nb::module_& m);
+void bind_training(nb::module_& m);
+void bind_optim(nb::module_& m);
+void bind_sources(nb::module_& m);
 
 // ---- index.cpp
 

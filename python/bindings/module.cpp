@@ -24,8 +24,12 @@ NB_MODULE(_core, m) {
   bind_index(m);
   bind_ops(m);
   bind_function(m);
+  bind_nn(m);
   bind_pickle(m);
   bind_settings(m);
+  bind_optim(m);
+  bind_io(m);
   bind_sources(m);
   bind_loaders(m);
+  bind_training(m);
 }

@@ -15,7 +15,7 @@ import os as _os
 from snug import _readable as _readable
 
 # isort: split
-from snug import _core, compile, data, gof, gradient, ifelse, printing, tensor
+from snug import _core, compile, data, gof, gradient, ifelse, io, nn, optim, printing, tensor
 from snug import _function_methods as _function_methods
 from snug._building import get_test_value
 from snug._config import config
@@ -97,9 +97,12 @@ __all__ = [
     "gradient",
     "ifelse",
     "install_as_theano",
+    "io",
     "loop",
     "map",
     "map_variables",
+    "nn",
+    "optim",
     "pp",
     "printing",
     "scalar",

@@ -218,4 +218,9 @@ BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
   return std::make_shared<Inflated>(std::move(compressed), kind, size, crc);
 }
 
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start) {
+  return static_cast<std::uint32_t>(
+      crc32_z(start, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 }  // namespace snug::data

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/file.h"
@@ -17,5 +18,8 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
 /// `crc`: the sum it should have; gzip has its own.
 BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
                   std::optional<std::uint32_t> crc = {});
+
+/// The sum that ZIP archives and gzip files have; `start` is that of the bytes before.
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start = 0);
 
 }  // namespace snug::data

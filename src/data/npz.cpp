@@ -157,15 +157,25 @@ class Archive {
 
 }  // namespace
 
-SourcePtr npz(const std::string& path, const std::vector<std::string>& names) {
+std::vector<std::pair<std::string, RawArray>> npz_arrays(
+    const std::string& path, const std::function<bool(const std::string& name)>& wanted) {
   const Archive archive(path);
-  std::vector<std::pair<std::string, Member>> arrays;
-  std::vector<std::string> known;
+  std::vector<std::pair<std::string, RawArray>> arrays;
   for (const Member& member : archive.members()) {
     if (!member.name.ends_with(".npy")) continue;
-    known.push_back(member.name.substr(0, member.name.size() - 4));
-    arrays.emplace_back(known.back(), member);
+    std::string name = member.name.substr(0, member.name.size() - 4);
+    RawArray array = wanted(name) ? read_npy_header(archive.content(member)) : RawArray();
+    arrays.emplace_back(std::move(name), std::move(array));
   }
+  return arrays;
+}
+
+SourcePtr npz(const std::string& path, const std::vector<std::string>& names) {
+  const auto arrays = npz_arrays(path, [&](const std::string& name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+  });
+  std::vector<std::string> known;
+  for (const auto& [name, array] : arrays) known.push_back(name);
   std::vector<SourcePtr> sources;
   for (const std::string& name : names.empty() ? known : names) {
     auto found = std::find_if(arrays.begin(), arrays.end(),
@@ -173,7 +183,7 @@ SourcePtr npz(const std::string& path, const std::vector<std::string>& names) {
     if (found == arrays.end())
       bad_file(path,
                fmt::format("there is no array '{}'; there are {}", name, fmt::join(known, ", ")));
-    sources.push_back(raw_rows(read_npy_header(archive.content(found->second)), name));
+    sources.push_back(raw_rows(found->second, name));
     if (sources.back()->rows() != sources[0]->rows())
       bad_file(path,
                fmt::format("the array '{}' has {} rows, '{}' has {}", name, sources.back()->rows(),

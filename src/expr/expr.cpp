@@ -162,19 +162,40 @@ Constant::Constant(Array v, std::string name)
     }
 }
 
+namespace {
+
+/// Element k of a recipe.
+double element_of(const Recipe& r, std::int64_t k) {
+  if (r.kind == Recipe::Kind::Constant) return r.a;
+  const auto w = philox(r.seed, static_cast<std::uint64_t>(k));
+  const double u1 = (w[0] + (w[1] >> 11) * 0x1p-21 + 0.5 * 0x1p-21) * 0x1p-32;
+  const double u2 = (w[2] + 0.5) * 0x1p-32;
+  return r.kind == Recipe::Kind::Uniform
+             ? r.a + (r.b - r.a) * u1
+             : r.a + r.b * std::sqrt(-2 * std::log(u1)) * std::cos(2 * M_PI * u2);
+}
+
+template <class T>
+void fill(T* out, std::int64_t n, const Recipe& r) {
+#pragma omp parallel for schedule(static) if (n > (1 << 16))
+  for (std::int64_t k = 0; k < n; ++k) out[k] = static_cast<T>(element_of(r, k));
+}
+
+}  // namespace
+
 Array Recipe::make() const {
   if (kind == Kind::Zeros) return Array::zeros(dtype, shape);
   Array out = Array::empty(dtype, shape);
-  for (std::int64_t k = 0, n = out.size(); k < n; ++k) {
-    double v = a;
-    if (kind != Kind::Constant) {
-      auto w = philox(seed, static_cast<std::uint64_t>(k));
-      double u1 = (w[0] + (w[1] >> 11) * 0x1p-21 + 0.5 * 0x1p-21) * 0x1p-32;
-      double u2 = (w[2] + 0.5) * 0x1p-32;
-      v = kind == Kind::Uniform ? a + (b - a) * u1
-                                : a + b * std::sqrt(-2 * std::log(u1)) * std::cos(2 * M_PI * u2);
+  const std::int64_t n = out.size();
+  if (dtype == DType::F32) {
+    fill(out.typed<float>(), n, *this);
+  } else if (dtype == DType::F64) {
+    fill(out.typed<double>(), n, *this);
+  } else {
+    for (std::int64_t k = 0; k < n; ++k) {
+      const double v = element_of(*this, k);
+      is_continuous(dtype) ? out.set_double(k, v) : out.set_int(k, static_cast<std::int64_t>(v));
     }
-    is_continuous(dtype) ? out.set_double(k, v) : out.set_int(k, static_cast<std::int64_t>(v));
   }
   return out;
 }
@@ -226,6 +247,10 @@ void SharedVariable::check_fits(const Array& value) const {
       fail(Fault::Type,
            fmt::format("shared variable {}: axis {} is broadcastable, so its size is 1, not {}",
                        name.empty() ? "(no name)" : name, i, value.shape[i]));
+    else if (type.shape[i] >= 0 && value.shape[i] != type.shape[i])
+      fail(Fault::Type,
+           fmt::format("shared variable {}: axis {} has size {}, not {}",
+                       name.empty() ? "(no name)" : name, i, type.shape[i], value.shape[i]));
 }
 
 const Recipe* SharedVariable::recipe() const { return cell_->recipe.get(); }

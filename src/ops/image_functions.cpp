@@ -182,7 +182,8 @@ BatchNormalization batch_normalization_train(const Arg& given, const Arg& gamma,
   const Expr share = factor.in(b.x.dtype()), rest = one - share;
   Expr count = one;
   for (std::int64_t axis : b.axes) count = count * cast(shape_i(b.x, axis), b.x.dtype());
-  Expr population = variance * (count / (count - one));
+  // A batch of one element has no estimate of the variance; it must not spoil the running one.
+  Expr population = variance * (count / maximum(count - one, one));
   out.running_mean = b.parameter(running_mean) * rest + average * share;
   out.running_variance = b.parameter(running_variance) * rest + population * share;
   return out;

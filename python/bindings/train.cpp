@@ -1,0 +1,164 @@
+// The training loop (src/train).
+#include <nanobind/stl/shared_ptr.h>
+
+#include "arguments.h"
+#include "optim.h"
+#include "train/trainer.h"
+
+namespace snug::python {
+namespace {
+
+using nb::arg;
+using nb::handle;
+using nn::Epoch;
+using nn::FitOptions;
+using nn::History;
+using nn::LayerPtr;
+using nn::Objective;
+using nn::Trainer;
+
+/// The name of a loss or metric, or a function of predictions and targets.
+Objective objective_of(handle h) {
+  if (nb::isinstance<nb::str>(h)) return nb::cast<std::string>(h);
+  if (!PyCallable_Check(h.ptr()))
+    fail(Fault::Type, "fit: a loss or metric is a name, or a function of predictions and targets");
+  handle named = nb::hasattr(h, "__name__") ? h : handle(h.type());
+  std::string name = nb::cast<std::string>(named.attr("__name__"));
+  return {name, [f = nb::borrow(h), name](const Expr& p, const Expr& y) {
+            return as_tensor(f(wrap(p), wrap(y)), name);
+          }};
+}
+
+nn::Progress progress_of(handle h) {
+  if (h.is_none()) return nn::Progress::Auto;
+  const std::string text = nb::cast<std::string>(h);
+  const std::pair<const char*, nn::Progress> known[] = {{"auto", nn::Progress::Auto},
+                                                        {"bar", nn::Progress::Bar},
+                                                        {"lines", nn::Progress::Lines},
+                                                        {"silent", nn::Progress::Silent}};
+  for (const auto& [name, value] : known)
+    if (text == name) return value;
+  fail(Fault::Value, fmt::format("fit: progress is \"{}\"", text),
+       "there are auto, bar, lines and silent");
+}
+
+/// None: the training goes on. Ctrl-C in the function is Ctrl-C in the training.
+std::function<bool(const Epoch&)> callback_of(handle h) {
+  if (h.is_none()) return nullptr;
+  return [f = nb::borrow(h)](const Epoch& epoch) {
+    nb::gil_scoped_acquire gil;
+    try {
+      nb::object answer = f(nb::cast(epoch));
+      return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      request_interrupt();
+      return true;
+    }
+  };
+}
+
+/// The options of fit by name; Python checks that there are no others.
+FitOptions options_of(nb::dict given) {
+  FitOptions o;
+  for (auto [key, value] : given) {
+    const std::string name = nb::cast<std::string>(key);
+    if (name == "loss") o.loss = objective_of(value);
+    if (name == "metrics")
+      for (handle metric : nb::iter(value)) o.metrics.push_back(objective_of(metric));
+    if (name == "epochs") o.epochs = integer_of(value, "epochs");
+    if (name == "optimizer") o.optimizer = nb::cast<std::string>(value);
+    if (name == "optim") o.optim = optim_options(nb::cast<nb::dict>(value));
+    if (name == "validation" && !value.is_none()) o.validation = nb::cast<data::Loader*>(value);
+    if (name == "monitor" && !value.is_none()) o.monitor = nb::cast<std::string>(value);
+    if (name == "patience") o.patience = integer_of(value, "patience");
+    if (name == "restore_best") o.restore_best = nb::cast<bool>(value);
+    if (name == "folder" && !value.is_none()) o.folder = nb::cast<std::string>(value);
+    if (name == "checkpoint_steps") o.checkpoint_steps = integer_of(value, "checkpoint_steps");
+    if (name == "keep") o.keep = nb::cast<int>(value);
+    if (name == "resume") o.resume = nb::cast<bool>(value);
+    if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
+    if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
+    if (name == "threads") o.threads = nb::cast<int>(value);
+    if (name == "progress") o.progress = progress_of(value);
+    if (name == "on_epoch") o.on_epoch = callback_of(value);
+  }
+  return o;
+}
+
+History fit(Trainer& trainer, data::Loader& data, nb::dict given) {
+  UserLine line;
+  const FitOptions options = options_of(given);
+  History history;
+  {
+    InterruptGuard guard(true);
+    nb::gil_scoped_release no_gil;
+    history = nn::fit(trainer, data, options);
+  }
+  // Ctrl-C was meant for the training, which has saved and returned.
+  if (history.interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
+  return history;
+}
+
+void bind_history(nb::module_& m) {
+  nb::class_<Epoch>(m, "Epoch", "What one epoch gave; means over its rows.")
+      .def_ro("number", &Epoch::number)
+      .def_ro("step", &Epoch::step)
+      .def_ro("loss", &Epoch::loss)
+      .def_ro("metrics", &Epoch::metrics)
+      .def_ro("validation_loss", &Epoch::validation_loss)
+      .def_ro("validation_metrics", &Epoch::validation_metrics)
+      .def_ro("best", &Epoch::best)
+      .def_ro("seconds", &Epoch::seconds)
+      .def_ro("rows_per_second", &Epoch::rows_per_second);
+  nb::class_<History>(m, "History", "What a training gave, epoch by epoch.")
+      .def_ro("metrics", &History::metrics)
+      .def_ro("epochs", &History::epochs)
+      .def_ro("best_epoch", &History::best_epoch, "From 1; 0: none.")
+      .def_ro("stopped_early", &History::stopped_early)
+      .def_ro("interrupted", &History::interrupted)
+      .def_ro("resumed_from", &History::resumed_from)
+      .def_ro("skipped", &History::skipped, "Damaged and foreign checkpoints, and why.")
+      .def("__getitem__", &History::values, arg("name"),
+           "One number per epoch: history['loss'], history['validation_accuracy'].");
+}
+
+}  // namespace
+
+void bind_training(nb::module_& m) {
+  bind_history(m);
+  nb::class_<Trainer>(m, "Trainer", "The compiled step and evaluation of a model.")
+      .def(
+          "__init__",
+          [](Trainer* self, const LayerPtr& model, const data::Loader& data, nb::dict options) {
+            UserLine line;
+            new (self) Trainer(*model, data.fields(), options_of(options));
+          },
+          arg("model"), arg("data"), arg("options"), nb::keep_alive<1, 2>())
+      .def("fit", fit, arg("data"), arg("options"))
+      .def(
+          "restart",
+          [](const Trainer& self, const LayerPtr& model) {
+            UserLine line;
+            self.restart(*model);
+          },
+          arg("model"),
+          "Takes the parameters of another model of the same kind, and new state for the rest.")
+      .def("set_rate", &Trainer::set_rate, arg("rate"));
+  m.def(
+      "save_model",
+      [](const LayerPtr& model, const std::string& path) {
+        UserLine line;
+        nn::save(*model, path);
+      },
+      arg("model"), arg("path"));
+  m.def(
+      "load_model",
+      [](const LayerPtr& model, const std::string& path) {
+        UserLine line;
+        nn::load(*model, path);
+      },
+      arg("model"), arg("path"));
+}
+
+}  // namespace snug::python

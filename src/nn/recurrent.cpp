@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include "nn/layers.h"
+#include "nn/options.h"
+#include "ops/arguments.h"
+
+namespace snug::nn {
+namespace {
+
+/// Part `k` of `count` equal ones of the last axis.
+Expr part(const Expr& x, std::int64_t k, std::int64_t count) {
+  Expr units = floor_div(shape_i(x, -1), int64_constant(count));
+  return slice_axis(x, -1, units * int64_constant(k), units * int64_constant(k + 1));
+}
+
+void require_cell(const char* what, std::initializer_list<Arg> matrices) {
+  for (const Arg& m : matrices) {
+    require_expr(what, m.expr);
+    if (m.expr.ndim() != 2)
+      fail(Fault::Type,
+           fmt::format("{}: expected matrices, got {}", what, snug::describe(m.expr.type())));
+  }
+}
+
+/// A cell run over the second axis of (batch, time, features).
+class Recurrent : public Layer {
+ public:
+  Recurrent(const char* kind, std::int64_t gates, std::int64_t units, const RecurrentOptions& o)
+      : Layer(2, o.in), units_(units), kind_(kind), gates_(gates), options_(o) {
+    require_positive(kind, "units", units);
+  }
+  std::string describe() const override {
+    return fmt::format("{}({}{}{})", kind_, units_, options_.sequences ? ", sequences" : "",
+                       options_.backwards ? ", backwards" : "");
+  }
+
+ protected:
+  void make(std::int64_t in) override {
+    const Fans fans{static_cast<double>(in), static_cast<double>(units_)};
+    const Fans inside{static_cast<double>(units_), static_cast<double>(units_)};
+    add("weight", {in, gates_ * units_}, options_.weight, fans);
+    add("recurrent", {units_, gates_ * units_}, options_.recurrent, inside);
+    add("bias", {gates_ * units_}, bias_start());
+  }
+  virtual Initialiser bias_start() const { return init::zeros(); }
+  /// The states after one step, the output first.
+  virtual std::vector<Expr> step(const Expr& from_input, const std::vector<Expr>& states) const = 0;
+  virtual std::size_t state_count() const { return 1; }
+
+  Expr forward(const Expr& x, Pass&) override {
+    // What comes from the input is one product for all times.
+    Expr gates = dot(swapaxes(x, 0, 1), variable(0)) + variable(2);
+    if (options_.backwards) gates = flip(gates, 0);
+    Expr start =
+        broadcast_to(typed_number(0, gates.dtype()), {shape_i(x, 0), int64_constant(units_)});
+    start = rebroadcast(start, 0);
+    LoopResult r = loop(
+        [&](const Expr&, const std::vector<Expr>& now, const std::vector<Expr>& states) {
+          std::vector<Expr> next = step(now[0], states);
+          LoopStep result{next, {}};
+          if (options_.sequences) result.outputs = {next[0]};
+          return result;
+        },
+        {gates}, std::vector<Expr>(state_count(), start));
+    if (!options_.sequences) return r.states[0];
+    Expr all = options_.backwards ? flip(r.outputs[0], 0) : r.outputs[0];
+    return swapaxes(all, 0, 1);
+  }
+  std::int64_t units_;
+
+ private:
+  const char* kind_;
+  std::int64_t gates_;
+  RecurrentOptions options_;
+};
+
+class Lstm : public Recurrent {
+ public:
+  Lstm(std::int64_t units, const RecurrentOptions& o) : Recurrent("LSTM", 4, units, o) {}
+
+ protected:
+  Initialiser bias_start() const override {
+    Array bias = Array::zeros(default_float(), {4 * units_});
+    for (std::int64_t i = units_; i < 2 * units_; ++i) bias.set_double(i, 1);
+    return init::value(bias);
+  }
+  std::size_t state_count() const override { return 2; }
+  std::vector<Expr> step(const Expr& from_input, const std::vector<Expr>& states) const override {
+    LstmState next = lstm_cell(from_input, states[0], states[1], variable(1));
+    return {next.hidden, next.cell};
+  }
+};
+
+class Gru : public Recurrent {
+ public:
+  Gru(std::int64_t units, const RecurrentOptions& o) : Recurrent("GRU", 3, units, o) {}
+
+ protected:
+  void make(std::int64_t in) override {
+    Recurrent::make(in);
+    add("recurrent_bias", {3 * units_}, init::zeros());
+  }
+  std::vector<Expr> step(const Expr& from_input, const std::vector<Expr>& states) const override {
+    return {gru_cell(from_input, states[0], variable(1), variable(3))};
+  }
+};
+
+}  // namespace
+
+LstmState lstm_cell(const Arg& from_input, const Arg& hidden, const Arg& cell,
+                    const Arg& recurrent) {
+  Scope scope(from_input);
+  require_cell("lstm_cell", {from_input, hidden, cell, recurrent});
+  Expr gates = from_input.expr + dot(hidden, recurrent);
+  Expr next =
+      sigmoid(part(gates, 1, 4)) * cell.expr + sigmoid(part(gates, 0, 4)) * tanh(part(gates, 2, 4));
+  return {sigmoid(part(gates, 3, 4)) * tanh(next), next};
+}
+
+Expr gru_cell(const Arg& from_input, const Arg& hidden, const Arg& recurrent,
+              const Arg& recurrent_bias) {
+  Scope scope(from_input);
+  require_cell("gru_cell", {from_input, hidden, recurrent});
+  require_expr("gru_cell", recurrent_bias.expr);
+  Expr x = from_input.expr, h = dot(hidden, recurrent) + recurrent_bias;
+  Expr reset = sigmoid(part(x, 0, 3) + part(h, 0, 3));
+  Expr update = sigmoid(part(x, 1, 3) + part(h, 1, 3));
+  Expr candidate = tanh(part(x, 2, 3) + reset * part(h, 2, 3));
+  return candidate + update * (hidden.expr - candidate);
+}
+
+LayerPtr lstm(std::int64_t units, const RecurrentOptions& options) {
+  return std::make_shared<Lstm>(units, options);
+}
+LayerPtr gru(std::int64_t units, const RecurrentOptions& options) {
+  return std::make_shared<Gru>(units, options);
+}
+
+}  // namespace snug::nn

@@ -1,0 +1,397 @@
+#include "train/fit.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "io/checkpoints.h"
+#include "train/progress.h"
+#include "train/trainer.h"
+
+namespace snug::nn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// ---- numbers in checkpoints
+
+Array doubles(const std::vector<double>& values, std::int64_t rows, std::int64_t columns) {
+  return Array::from(values, {rows, columns});
+}
+
+std::int64_t number_in(const io::TensorFile& file, const std::string& path, const char* name) {
+  const auto found = file.metadata.find(name);
+  std::int64_t value = 0;
+  bool read = false;
+  if (found != file.metadata.end()) {
+    const std::string& text = found->second;
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    read = status == std::errc() && end == text.data() + text.size();
+  }
+  if (!read) fail(Fault::Value, fmt::format("{}: has no number \"{}\"", path, name));
+  return value;
+}
+
+struct StateNumber {
+  const char* name;
+  std::int64_t data::LoaderState::*member;
+};
+constexpr StateNumber kPosition[] = {
+    {"data.epoch", &data::LoaderState::epoch},
+    {"data.batch", &data::LoaderState::batch},
+    {"data.rows", &data::LoaderState::rows},
+    {"data.batch_rows", &data::LoaderState::batch_rows},
+    {"data.window_rows", &data::LoaderState::window_rows},
+};
+
+/// One of the numbers of an epoch.
+struct Watched {
+  std::size_t index = 0;  // 0: the loss, from 1: metrics
+  bool validation = false;
+  double of(const Epoch& e) const {
+    if (index == 0) return validation ? e.validation_loss : e.loss;
+    return (validation ? e.validation_metrics : e.metrics)[index - 1];
+  }
+};
+
+Watched find_watched(const std::string& name, const std::vector<std::string>& metrics,
+                     bool validated) {
+  std::vector<std::string> known;
+  for (bool validation : {false, true}) {
+    if (validation && !validated) continue;
+    for (std::size_t i = 0; i <= metrics.size(); ++i) {
+      known.push_back((validation ? "validation_" : "") + (i == 0 ? "loss" : metrics[i - 1]));
+      if (known.back() == name) return {i, validation};
+    }
+  }
+  fail(Fault::Value, fmt::format("fit: no epoch has a \"{}\"", name),
+       fmt::format("there are {}", fmt::join(known, ", ")));
+}
+
+/// Where a training stands: with the values of the trainer and the position in the data all that
+/// decides how it goes on.
+struct Standing {
+  std::int64_t epoch = 0, step = 0;  // finished ones
+  bool trained = false;              // the epoch has its training, but no evaluation yet
+  std::vector<double> sums;          // of the loss and the metrics, times rows, in this epoch
+  double rows = 0;
+  double best = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t best_epoch = 0;
+};
+
+class Loop {
+ public:
+  Loop(Trainer& trainer, data::Loader& data, const FitOptions& options)
+      : trainer_(trainer), data_(data), options_(options), view_(options.progress) {
+    history_.validated = options.validation != nullptr;
+    for (const Objective& metric : options.metrics) history_.metrics.push_back(metric.name);
+    if (options.epochs < 0) fail(Fault::Value, fmt::format("fit: epochs is {}", options.epochs));
+    if (options.resume && options.folder.empty())
+      fail(Fault::Value, "fit: there is no folder to resume from", "give folder=");
+    if (options.checkpoint_steps < 0 || options.patience < 0)
+      fail(Fault::Value, "fit: checkpoint_steps and patience are not negative");
+    find_monitor();
+    if (!options.folder.empty()) checkpoints_.emplace(options.folder, options.keep);
+    reset_sums();
+  }
+
+  History run() {
+    if (options_.resume) resume();
+    data_.begin_epoch();  // stays where `resume` went
+    position_ = data_.state();
+    planned_ = trainer_.planned_bytes(std::min(position_.batch_rows, data_.rows()));
+    try {
+      while (now_.epoch < options_.epochs && !stopped()) run_epoch();
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Interrupted) throw;
+      history_.interrupted = true;
+      if (now_.step > 0 || now_.epoch > 0) checkpoint(false);
+      view_.say(checkpoints_ ? fmt::format("interrupted: saved in {}", options_.folder)
+                             : "interrupted");
+    }
+    finish();
+    return std::move(history_);
+  }
+
+ private:
+  // ---- epochs
+
+  void run_epoch() {
+    start_ = Clock::now();
+    rows_here_ = 0;
+    if (!now_.trained) train();
+    Epoch e;
+    e.number = now_.epoch + 1;
+    e.step = now_.step;
+    const std::vector<double> means = means_of(now_.sums, now_.rows);
+    e.loss = means[0];
+    e.metrics.assign(means.begin() + 1, means.end());
+    e.rows_per_second = rows_here_ / std::max(seconds_since(start_), 1e-9);
+    if (options_.validation) validate(e);
+    const double value = monitor_.of(e);
+    e.best = !std::isnan(value) && (std::isnan(now_.best) || better(value, now_.best));
+    if (e.best) {
+      now_.best = value;
+      now_.best_epoch = e.number;
+    }
+    e.seconds = seconds_since(start_);
+    history_.epochs.push_back(e);
+    ++now_.epoch;
+    now_.trained = false;
+    reset_sums();
+    if (e.best && options_.restore_best && !checkpoints_) remember_best();
+    checkpoint(e.best);
+    view_.epoch(e, history_, options_.epochs, planned_);
+    if (options_.on_epoch && !options_.on_epoch(e)) history_.stopped_early = ended_ = true;
+  }
+
+  void train() {
+    const std::int64_t batches = data_.batches();
+    while (std::optional<data::Batch> batch = data_.next()) {
+      const std::vector<double> values = trainer_.step(*batch);
+      position_ = data_.state();
+      ++now_.step;
+      add(now_.sums, now_.rows, values, *batch);
+      rows_here_ += static_cast<double>((*batch)[0].shape[0]);
+      show(*batch, batches);
+      batch.reset();  // its storage is used again
+      if (options_.checkpoint_steps > 0 && now_.step % options_.checkpoint_steps == 0)
+        checkpoint(false);
+    }
+    position_ = data_.state();
+    now_.trained = true;
+  }
+
+  void show(const data::Batch& batch, std::int64_t batches) {
+    ProgressView::Numbers n;
+    n.epoch = now_.epoch + 1;
+    n.epochs = options_.epochs;
+    n.batch = batch.number + 1;
+    n.batches = batches;
+    n.rows = static_cast<std::int64_t>(rows_here_);
+    n.seconds = seconds_since(start_);
+    n.loss = now_.sums[0] / now_.rows;
+    if (now_.sums.size() > 1) {
+      n.metric = now_.sums[1] / now_.rows;
+      n.metric_name = history_.metrics[0];
+    }
+    n.planned_bytes = planned_;
+    view_.batch(n);
+  }
+
+  /// The same rows with the same random numbers whenever this epoch is evaluated.
+  void validate(Epoch& e) {
+    data::Loader& loader = *options_.validation;
+    data::LoaderState begin = loader.state();
+    begin.epoch = now_.epoch;
+    begin.batch = 0;
+    loader.seek(begin);
+    std::vector<double> sums(now_.sums.size());
+    double rows = 0;
+    while (std::optional<data::Batch> batch = loader.next())
+      add(sums, rows, trainer_.evaluate(*batch), *batch);
+    const std::vector<double> means = means_of(sums, rows);
+    e.validation_loss = means[0];
+    e.validation_metrics.assign(means.begin() + 1, means.end());
+  }
+
+  static void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
+                  const data::Batch& batch) {
+    const auto count = static_cast<double>(batch[0].shape[0]);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
+    rows += count;
+  }
+
+  static std::vector<double> means_of(const std::vector<double>& sums, double rows) {
+    std::vector<double> means = sums;
+    for (double& m : means) m /= rows;
+    return means;
+  }
+
+  void reset_sums() {
+    now_.sums.assign(1 + options_.metrics.size(), 0);
+    now_.rows = 0;
+  }
+
+  // ---- which epoch is best
+
+  void find_monitor() {
+    std::string name = options_.monitor;
+    if (name.empty()) name = history_.validated ? "validation_loss" : "loss";
+    monitor_ = find_watched(name, history_.metrics, history_.validated);
+    small_ = monitor_.index == 0;
+    for (std::string_view ending : {"entropy", "mse", "mae", "huber", "hinge", "error", "loss"})
+      small_ |= name.ends_with(ending);
+  }
+
+  bool better(double a, double b) const { return small_ ? a < b : a > b; }
+
+  bool stopped() {
+    if (options_.patience > 0 && now_.epoch - now_.best_epoch >= options_.patience &&
+        now_.epoch > 0)
+      history_.stopped_early = true;
+    return ended_ || history_.stopped_early;
+  }
+
+  void remember_best() {
+    io::TensorFile file;
+    trainer_.save_model(file);
+    for (io::NamedArray& t : file.tensors) t.array = t.array.contiguous_copy();
+    best_ = std::move(file);
+  }
+
+  // ---- checkpoints
+
+  void checkpoint(bool best) {
+    if (!checkpoints_) return;
+    io::TensorFile file;
+    trainer_.save(file);
+    const auto columns = static_cast<std::int64_t>(now_.sums.size());
+    std::vector<double> sums = now_.sums, past;
+    sums.push_back(now_.rows);
+    sums.push_back(now_.best);
+    for (const Epoch& e : history_.epochs) {
+      past.push_back(static_cast<double>(e.step));
+      past.push_back(e.best);
+      past.push_back(e.loss);
+      past.insert(past.end(), e.metrics.begin(), e.metrics.end());
+      past.push_back(e.validation_loss);
+      past.insert(past.end(), e.validation_metrics.begin(), e.validation_metrics.end());
+      past.resize(past.size() + (history_.validated ? 0 : e.metrics.size()));
+    }
+    file.tensors.push_back({"progress/sums", doubles(sums, 1, columns + 2)});
+    file.tensors.push_back(
+        {"progress/history",
+         doubles(past, static_cast<std::int64_t>(history_.epochs.size()), 2 + 2 * columns)});
+    file.metadata["epoch"] = fmt::format("{}", now_.epoch);
+    file.metadata["trained"] = now_.trained ? "1" : "0";
+    file.metadata["best_epoch"] = fmt::format("{}", now_.best_epoch);
+    for (const StateNumber& n : kPosition)
+      file.metadata[n.name] = fmt::format("{}", position_.*n.member);
+    file.metadata["data.seed"] = fmt::format("{}", static_cast<std::int64_t>(position_.seed));
+    file.metadata["data.shuffle"] = position_.shuffle ? "1" : "0";
+    checkpoints_->save(now_.step, file, best);
+  }
+
+  void resume() {
+    auto found = checkpoints_->load_newest(&history_.skipped);
+    for (const std::string& text : history_.skipped) view_.say("skipped " + text);
+    if (!found) return;
+    const io::TensorFile& file = found->state;
+    const auto number = [&](const char* name) { return number_in(file, found->path, name); };
+    Standing then;
+    then.epoch = number("epoch");
+    then.step = number("step");
+    then.trained = number("trained") != 0;
+    then.best_epoch = number("best_epoch");
+    data::LoaderState position;
+    for (const StateNumber& n : kPosition) position.*n.member = number(n.name);
+    position.seed = static_cast<std::uint64_t>(number("data.seed"));
+    position.shuffle = number("data.shuffle") != 0;
+    const auto columns = static_cast<std::int64_t>(now_.sums.size());
+    const Array sums = table(file, found->path, "progress/sums", 1, columns + 2);
+    for (std::int64_t i = 0; i < columns; ++i) then.sums.push_back(sums.at_double(i));
+    then.rows = sums.at_double(columns);
+    then.best = sums.at_double(columns + 1);
+    const Array past = table(file, found->path, "progress/history", then.epoch, 2 + 2 * columns);
+    trainer_.restore(file, found->path);
+    data_.seek(position);
+    now_ = then;
+    for (std::int64_t k = 0; k < then.epoch; ++k)
+      history_.epochs.push_back(epoch_of(past, k, columns));
+    history_.resumed_from = found->path;
+    view_.say(
+        fmt::format("resumed from {}: {} epochs, {} steps", found->path, now_.epoch, now_.step));
+  }
+
+  static Array table(const io::TensorFile& file, const std::string& path, const char* name,
+                     std::int64_t rows, std::int64_t columns) {
+    const Array* a = file.find(name);
+    if (!a || a->dtype != DType::F64 || !(a->shape == Dims{rows, columns}))
+      fail(Fault::Value, fmt::format("{}: \"{}\" does not fit", path, name),
+           "it is of a training with other metrics");
+    return *a;
+  }
+
+  Epoch epoch_of(const Array& past, std::int64_t k, std::int64_t columns) const {
+    std::int64_t at = k * (2 + 2 * columns);
+    const auto next = [&] { return past.at_double(at++); };
+    Epoch e;
+    e.number = k + 1;
+    e.step = static_cast<std::int64_t>(next());
+    e.best = next() != 0;
+    e.loss = next();
+    for (std::int64_t i = 1; i < columns; ++i) e.metrics.push_back(next());
+    e.validation_loss = next();
+    if (history_.validated)
+      for (std::int64_t i = 1; i < columns; ++i) e.validation_metrics.push_back(next());
+    return e;
+  }
+
+  void finish() {
+    history_.best_epoch = now_.best_epoch;
+    if (history_.interrupted) return;
+    if (options_.restore_best && now_.best_epoch > 0) {
+      if (best_)
+        trainer_.restore_model(*best_, "the best epoch");
+      else if (checkpoints_)
+        trainer_.restore_model(io::load_hashed(checkpoints_->best_path()),
+                               checkpoints_->best_path());
+    }
+    if (!checkpoints_) return;
+    io::TensorFile model;
+    trainer_.save_model(model);
+    io::save(options_.folder + "/model.safetensors", model);
+  }
+
+  Trainer& trainer_;
+  data::Loader& data_;
+  const FitOptions& options_;
+  ProgressView view_;
+  std::optional<io::Checkpoints> checkpoints_;
+  History history_;
+  Standing now_;
+  data::LoaderState position_;  // of the next batch that was not trained on
+  std::int64_t planned_ = 0;
+  Clock::time_point start_;
+  double rows_here_ = 0;
+  bool ended_ = false;
+  Watched monitor_;
+  bool small_ = true;                   // the best value is the smallest
+  std::optional<io::TensorFile> best_;  // without a folder
+};
+
+}  // namespace
+
+History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
+  return Loop(trainer, data, options).run();
+}
+
+History fit(Layer& model, data::Loader& data, const FitOptions& options) {
+  Trainer trainer(model, data.fields(), options);
+  return fit(trainer, data, options);
+}
+
+std::vector<double> History::values(const std::string& name) const {
+  const Watched watched = find_watched(name, metrics, validated);
+  std::vector<double> out;
+  for (const Epoch& e : epochs) out.push_back(watched.of(e));
+  return out;
+}
+
+void save(Layer& model, const std::string& path) {
+  io::TensorFile file;
+  put_values(values_of(model), file);
+  io::save(path, file);
+}
+
+void load(Layer& model, const std::string& path) {
+  take_values(values_of(model), io::load(path), path);
+}
+
+}  // namespace snug::nn

@@ -1,0 +1,100 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "nn/layer.h"
+#include "optim/optim.h"
+
+/// The training loop.
+///
+///   nn::History h = nn::fit(*model, loader, {.epochs = 5, .metrics = {"accuracy"},
+///                                            .folder = "run1", .resume = true});
+namespace snug::nn {
+
+/// A loss or metric of predictions and targets: a 0-d mean over the rows of a batch.
+struct Objective {
+  std::string name;
+  std::function<Expr(const Expr& predictions, const Expr& targets)> of;
+  /// One of nn/losses.h by its name; an unknown name is a Value error.
+  Objective(const char* name) : Objective(std::string(name)) {}
+  Objective(const std::string& name);
+  Objective(std::string name, std::function<Expr(const Expr&, const Expr&)> of)
+      : name(std::move(name)), of(std::move(of)) {}
+};
+std::vector<std::string> objective_names();
+
+/// What one epoch gave; means over its rows.
+struct Epoch {
+  std::int64_t number = 0;  // from 1
+  std::int64_t step = 0;    // steps since the beginning of the training
+  double loss = 0;
+  std::vector<double> metrics;
+  double validation_loss = 0;  // 0 without validation data
+  std::vector<double> validation_metrics;
+  bool best = false;   // so far
+  double seconds = 0;  // 0 for epochs before a resume
+  double rows_per_second = 0;
+};
+
+struct History {
+  std::vector<std::string> metrics;  // their names
+  bool validated = false;
+  std::vector<Epoch> epochs;
+  std::int64_t best_epoch = 0;       // from 1; 0: none
+  bool stopped_early = false;        // by patience or by the callback
+  bool interrupted = false;          // by Ctrl-C
+  std::string resumed_from;          // path of a checkpoint
+  std::vector<std::string> skipped;  // damaged and foreign checkpoints, and why
+  /// One number per epoch: of "loss", a metric, or one of them with "validation_" in front.
+  std::vector<double> values(const std::string& name) const;
+};
+
+enum class Progress : std::uint8_t { Auto, Bar, Lines, Silent };  // Auto: a bar on a terminal
+
+struct FitOptions {
+  std::int64_t epochs = 10;
+  Objective loss = "cross_entropy";
+  std::vector<Objective> metrics = {};
+  std::string optimizer = "adam";
+  optim::Options optim = {};
+  data::Loader* validation = nullptr;
+
+  /// The value that says which epoch is best: "loss", the name of a metric, or one of them with
+  /// "validation_" in front. Empty: the loss, of the validation data if there are any. Losses and
+  /// errors shall be small, other metrics large.
+  std::string monitor = {};
+  std::int64_t patience = 0;  // stop after so many epochs that were not the best; 0: never
+  bool restore_best = false;  // the model ends with the parameters of the best epoch
+
+  /// Checkpoints after every epoch, and every so many steps if given, in this folder; at the end
+  /// also "model.safetensors" with the parameters alone.
+  std::string folder = {};
+  std::int64_t checkpoint_steps = 0;
+  int keep = 2;
+  bool resume = false;  // from the newest valid checkpoint in the folder, if there is one
+
+  std::string memory = {};         // budget of a step, as in FunctionOptions
+  std::int64_t micro_batches = 0;  // as in FunctionOptions
+  int threads = 0;
+  Progress progress = Progress::Auto;
+  /// After every epoch; false ends the training.
+  std::function<bool(const Epoch& epoch)> on_epoch = nullptr;
+};
+
+class Trainer;
+
+/// Trains on batches whose first field is the input and whose second one the target. A training
+/// that was stopped at any moment and resumed gives the same bits as one that was not. Ctrl-C
+/// (request_interrupt) saves a checkpoint and returns.
+History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
+/// The same with functions that are compiled already.
+History fit(Trainer& trainer, data::Loader& data, const FitOptions& options);
+
+/// Writes and reads the parameters and running statistics of a model; ".safetensors" or ".npz".
+void save(Layer& model, const std::string& path);
+/// A Value error if a parameter is missing or has another type.
+void load(Layer& model, const std::string& path);
+
+}  // namespace snug::nn

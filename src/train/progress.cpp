@@ -1,0 +1,96 @@
+#include "train/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/bytes.h"
+
+namespace snug::nn {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenDrawings{100};
+
+int terminal_width() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
+  return size.ws_col;
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::min(std::ceil(std::max(seconds, 0.0)), 3.6e9));
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+}  // namespace
+
+ProgressView::ProgressView(Progress kind) : kind_(kind) {
+  if (kind == Progress::Auto) kind_ = isatty(STDERR_FILENO) ? Progress::Bar : Progress::Lines;
+}
+
+std::string ProgressView::bar(const Numbers& n, int width) {
+  const double rate = n.seconds > 0 ? static_cast<double>(n.rows) / n.seconds : 0;
+  const double part = n.batches > 0 ? static_cast<double>(n.batch) / n.batches : 0;
+  std::string left = fmt::format("epoch {}/{} step {}/{} ", n.epoch, n.epochs, n.batch, n.batches);
+  std::string right = fmt::format(" loss {:.4f}", n.loss);
+  if (!n.metric_name.empty()) right += fmt::format(" {} {:.4f}", n.metric_name, n.metric);
+  right += fmt::format(" {:.0f} rows/s {}", rate,
+                       describe_bytes(static_cast<std::uint64_t>(n.planned_bytes)));
+  if (rate > 0 && n.batch > 0) {
+    const double rest = static_cast<double>(n.epochs - n.epoch) + 1 - part;
+    const double rows = static_cast<double>(n.rows) / n.batch * n.batches * rest;
+    right += " ETA " + clock_text(rows / rate);
+  }
+  const int room = width - 1 - static_cast<int>(left.size() + right.size()) - 2;
+  std::string line = left;
+  if (room >= 4) {
+    const int full = static_cast<int>(part * room);
+    line += "[" + std::string(full, '=') + std::string(room - full, ' ') + "]";
+  }
+  line += right;
+  return line.substr(0, static_cast<std::size_t>(std::max(width - 1, 0)));
+}
+
+void ProgressView::batch(const Numbers& numbers) {
+  if (kind_ != Progress::Bar) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (shown_ && now - drawn_ < kBetweenDrawings) return;
+  drawn_ = now;
+  shown_ = true;
+  fmt::print(stderr, "\r\x1b[K{}", bar(numbers, terminal_width()));
+  std::fflush(stderr);
+}
+
+void ProgressView::clear() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  shown_ = false;
+}
+
+void ProgressView::epoch(const Epoch& e, const History& history, std::int64_t epochs,
+                         std::int64_t planned_bytes) {
+  std::string line = fmt::format("epoch {}/{}  loss {:.4f}", e.number, epochs, e.loss);
+  for (std::size_t i = 0; i < e.metrics.size(); ++i)
+    line += fmt::format("  {} {:.4f}", history.metrics[i], e.metrics[i]);
+  if (history.validated) {
+    line += fmt::format("  validation_loss {:.4f}", e.validation_loss);
+    for (std::size_t i = 0; i < e.validation_metrics.size(); ++i)
+      line += fmt::format("  validation_{} {:.4f}", history.metrics[i], e.validation_metrics[i]);
+  }
+  line += fmt::format("  {:.0f} rows/s  {}  {:.1f} s{}", e.rows_per_second,
+                      describe_bytes(static_cast<std::uint64_t>(planned_bytes)), e.seconds,
+                      e.best ? "  best" : "");
+  say(line);
+}
+
+void ProgressView::say(const std::string& line) {
+  if (kind_ == Progress::Silent) return;
+  clear();
+  fmt::print(stderr, "{}\n", line);
+  std::fflush(stderr);
+}
+
+}  // namespace snug::nn

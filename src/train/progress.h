@@ -1,0 +1,38 @@
+#pragma once
+#include <chrono>
+#include <string>
+
+#include "train/fit.h"
+
+namespace snug::nn {
+
+/// Shows how a training goes, on the standard error stream: on a terminal a bar that is drawn at
+/// most ten times a second, otherwise one line per epoch.
+class ProgressView {
+ public:
+  struct Numbers {
+    std::int64_t epoch = 0, epochs = 0;  // from 1
+    std::int64_t batch = 0, batches = 0;
+    std::int64_t rows = 0;        // of this epoch, trained by this process
+    double seconds = 0;           // of this epoch
+    double loss = 0, metric = 0;  // means so far
+    std::string metric_name;      // empty: no metric
+    std::int64_t planned_bytes = 0;
+  };
+
+  explicit ProgressView(Progress kind);
+  void batch(const Numbers& numbers);
+  void epoch(const Epoch& epoch, const History& history, std::int64_t epochs,
+             std::int64_t planned_bytes);
+  void say(const std::string& line);
+
+  static std::string bar(const Numbers& numbers, int width);
+
+ private:
+  void clear();
+  Progress kind_;
+  std::chrono::steady_clock::time_point drawn_ = {};
+  bool shown_ = false;  // a bar stands in the last line
+};
+
+}  // namespace snug::nn

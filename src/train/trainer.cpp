@@ -1,0 +1,197 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+
+#include "nn/losses.h"
+#include "ops/arguments.h"
+
+namespace snug::nn {
+namespace {
+
+struct Known {
+  const char* name;
+  Expr (*of)(const Expr& predictions, const Expr& targets);
+};
+constexpr Known kObjectives[] = {
+    {"cross_entropy", [](const Expr& p, const Expr& y) { return cross_entropy(p, y); }},
+    {"binary_cross_entropy",
+     [](const Expr& p, const Expr& y) { return binary_cross_entropy(p, y); }},
+    {"mse", [](const Expr& p, const Expr& y) { return mse(p, y); }},
+    {"mae", [](const Expr& p, const Expr& y) { return mae(p, y); }},
+    {"huber", [](const Expr& p, const Expr& y) { return huber(p, y); }},
+    {"hinge", [](const Expr& p, const Expr& y) { return hinge(p, y); }},
+    {"accuracy", [](const Expr& p, const Expr& y) { return accuracy(p, y); }},
+    {"top_k_accuracy", [](const Expr& p, const Expr& y) { return top_k_accuracy(p, y); }},
+    {"mean_error", [](const Expr& p, const Expr& y) { return mean_error(p, y); }},
+};
+
+Expr input_of(const data::Field& field, const char* name) {
+  Dims sizes = field.shape;
+  sizes.insert(0, -1);
+  return input({field.dtype, sizes, 0}, name);
+}
+
+/// The loss and the metrics, in float64.
+std::vector<Expr> outputs_of(const Expr& predictions, const Expr& targets,
+                             const FitOptions& options) {
+  std::vector<Expr> out;
+  const auto add = [&](const Objective& objective) {
+    Expr value = objective.of(predictions, targets);
+    if (value.ndim() != 0)
+      fail(Fault::Type, fmt::format("fit: {} gives {}", objective.name, describe(value.type())),
+           "a loss or metric is one number per batch: take the mean");
+    out.push_back(cast(value, DType::F64));
+  };
+  add(options.loss);
+  for (const Objective& metric : options.metrics) add(metric);
+  return out;
+}
+
+std::vector<double> run(const Function& function, const data::Batch& batch) {
+  std::vector<double> values;
+  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
+  return values;
+}
+
+}  // namespace
+
+Objective::Objective(const std::string& given) : name(given) {
+  for (const Known& known : kObjectives)
+    if (name == known.name) of = known.of;
+  if (of) return;
+  std::string near = nearest(name, objective_names());
+  fail(Fault::Value, fmt::format("fit: there is no loss or metric \"{}\"", name),
+       near.empty() ? fmt::format("there are {}", fmt::join(objective_names(), ", "))
+                    : fmt::format("did you mean \"{}\"?", near));
+}
+
+std::vector<std::string> objective_names() {
+  std::vector<std::string> names;
+  for (const Known& known : kObjectives) names.emplace_back(known.name);
+  return names;
+}
+
+std::vector<NamedValue> values_of(Layer& model) {
+  std::vector<NamedValue> out;
+  for (const Parameter& p : model.parameters()) out.push_back({p.name, as_shared(p.variable)});
+  return out;
+}
+
+void put_values(std::span<const NamedValue> values, io::TensorFile& file) {
+  for (const NamedValue& v : values) file.tensors.push_back({v.name, v.shared->get_value(true)});
+}
+
+void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
+                 const std::string& path) {
+  std::vector<const Array*> found;
+  for (const NamedValue& v : values) {
+    const Array* a = file.find(v.name);
+    const DType dtype = v.shared->type.dtype;
+    const Dims shape = v.shared->shape();
+    if (!a || a->dtype != dtype || !(a->shape == shape))
+      fail(Fault::Value,
+           fmt::format(
+               "{}: \"{}\" is {}, not {} {}", path, v.name,
+               a ? fmt::format("{} {}", name_of(a->dtype), describe_shape(a->shape)) : "not there",
+               name_of(dtype), describe_shape(shape)),
+           "it is of another model or optimizer");
+    found.push_back(a);
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i].shared->set_value(found[i]->contiguous_copy());
+}
+
+Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
+    : metrics_(options.metrics.size()) {
+  if (fields.size() < 2)
+    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
+         "a row has an input and a target");
+  row_ = fields[0].shape;
+  target_row_ = fields[1].shape;
+  const Expr x = input_of(fields[0], "x"), y = input_of(fields[1], "y");
+  Pass pass{.training = true};
+  const Expr predictions = model(x, pass);
+  std::vector<Expr> outputs = outputs_of(predictions, y, options);
+
+  optim::Options optim = options.optim;
+  if (!optim.rate.schedule) {  // a variable: it can change without new code
+    const Array* number = optim.rate.value ? constant_value(optim.rate.value) : nullptr;
+    if (number || !optim.rate.value)
+      optim.rate = shared(
+          Array::scalar(number ? number->at_double(0) : optim::default_rate(options.optimizer)),
+          "rate");
+    if (as_shared(optim.rate.value)) rate_ = optim.rate.value;
+  }
+  const optim::Updates updates =
+      optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
+
+  const FunctionOptions compile{.updates = updates.pairs,
+                                .name = "train",
+                                .memory = options.memory,
+                                .micro_batches = options.micro_batches,
+                                .threads = options.threads};
+  step_ = function({x, y}, outputs, compile);
+  evaluate_ = function({x, y}, outputs_of(model(x), y, options),
+                       {.name = "evaluate", .memory = options.memory, .threads = options.threads});
+
+  for (const Parameter& p : model.parameters()) add(p.name, p.variable);
+  parameters_ = values_.size();
+  for (const Expr& state : updates.states) add("optimizer/" + state.name(), state);
+  for (const Expr& e : topological(outputs))
+    if (SharedVariable* s = as_shared(e); s && s->find_default_update()) {
+      const bool known = std::any_of(values_.begin(), values_.end(),
+                                     [&](const NamedValue& v) { return v.shared->id == s->id; });
+      if (known) continue;
+      add(fmt::format("random/{}", starts_.size()), e);
+      starts_.push_back(s->get_value());
+    }
+}
+
+void Trainer::add(std::string name, const Expr& variable) {
+  values_.push_back({std::move(name), as_shared(variable)});
+  variables_.push_back(variable);
+}
+
+std::vector<double> Trainer::step(const data::Batch& batch) const { return run(step_, batch); }
+
+std::vector<double> Trainer::evaluate(const data::Batch& batch) const {
+  return run(evaluate_, batch);
+}
+
+void Trainer::save(io::TensorFile& file) const { put_values(values_, file); }
+void Trainer::save_model(io::TensorFile& file) const { put_values(model(), file); }
+
+void Trainer::restore(const io::TensorFile& file, const std::string& path) const {
+  take_values(values_, file, path);
+}
+
+void Trainer::restore_model(const io::TensorFile& file, const std::string& path) const {
+  take_values(model(), file, path);
+}
+
+void Trainer::restart(Layer& fresh) const {
+  io::TensorFile file;
+  put_values(values_of(fresh), file);
+  restore_model(file, "the new model");
+  const std::size_t random = values_.size() - starts_.size();
+  for (std::size_t i = parameters_; i < values_.size(); ++i) {
+    SharedVariable& s = *values_[i].shared;
+    s.set_value(i < random ? Array::zeros(s.type.dtype, s.shape())
+                           : starts_[i - random].contiguous_copy());
+  }
+}
+
+void Trainer::set_rate(double rate) const {
+  if (!rate_) fail(Fault::Value, "fit: the rate is a schedule, which has no one value to set");
+  as_shared(rate_)->set_value(Array::scalar(rate).to(rate_.dtype()));
+}
+
+std::int64_t Trainer::planned_bytes(std::int64_t rows) const {
+  Dims x = row_, y = target_row_;
+  x.insert(0, rows);
+  y.insert(0, rows);
+  const Dims shapes[] = {x, y};
+  return step_.memory(shapes).peak;
+}
+
+}  // namespace snug::nn

@@ -1,0 +1,64 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "api/function.h"
+#include "io/tensor_file.h"
+#include "train/fit.h"
+
+namespace snug::nn {
+
+/// A value that lives between steps.
+struct NamedValue {
+  std::string name;
+  SharedVariable* shared;
+};
+/// Parameters and running statistics.
+std::vector<NamedValue> values_of(Layer& model);
+void put_values(std::span<const NamedValue> values, io::TensorFile& file);
+/// All of them from a file that `path` names. If one is missing or has another type, nothing
+/// changes and there is a Value error.
+void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
+                 const std::string& path);
+
+/// The compiled step and evaluation of a model, and the values that live between steps. Expressions
+/// are touched by the constructor and the destructor alone.
+class Trainer {
+ public:
+  Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options);
+
+  /// The loss and the metrics of one batch. An Interrupted error changes nothing.
+  std::vector<double> step(const data::Batch& batch) const;
+  std::vector<double> evaluate(const data::Batch& batch) const;
+
+  /// Everything that a step changes, by name: parameters and running statistics under their own
+  /// names, "optimizer/...", "random/...".
+  void save(io::TensorFile& file) const;
+  /// All of it back; `path` is named by errors, which leave everything as it was.
+  void restore(const io::TensorFile& file, const std::string& path) const;
+  void save_model(io::TensorFile& file) const;  // parameters and running statistics
+  void restore_model(const io::TensorFile& file, const std::string& path) const;
+  /// Takes the parameters of another model of the same kind, and new state for the rest.
+  void restart(Layer& model) const;
+  /// Sets the learning rate, which is a number without a schedule.
+  void set_rate(double rate) const;
+
+  /// Bytes that a step of so many rows takes, as planned.
+  std::int64_t planned_bytes(std::int64_t rows) const;
+  std::size_t metric_count() const { return metrics_; }
+
+ private:
+  void add(std::string name, const Expr& variable);
+  std::span<const NamedValue> model() const { return std::span(values_).first(parameters_); }
+
+  Function step_, evaluate_;
+  std::vector<NamedValue> values_;
+  std::vector<Expr> variables_;  // of values_
+  std::size_t parameters_ = 0;   // the first ones of values_
+  std::vector<Array> starts_;    // of random states, which are the last ones of values_
+  std::size_t metrics_ = 0;
+  Expr rate_;
+  Dims row_, target_row_;
+};
+
+}  // namespace snug::nn

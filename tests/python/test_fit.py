@@ -1,0 +1,346 @@
+"""The training loop: what it computes, its checkpoints, and that a killed training ends with the
+same bits."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import snug
+import snug.tensor as T
+from snug import nn
+
+
+def spirals(rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    label = rng.integers(0, 2, rows)
+    angle = rng.uniform(0, 4, rows)
+    x = np.stack([np.cos(angle + np.pi * label), np.sin(angle + np.pi * label)]) * angle
+    return x.T.astype("float32"), label.astype("int64")
+
+
+def small_model(units=16, dropout=0.0):
+    layers = [nn.Dense(units, activation="tanh"), nn.Dense(2)]
+    if dropout:
+        layers.insert(1, nn.Dropout(dropout))
+    return nn.Sequential(*layers).build((None, 2))
+
+
+def values(model):
+    return {name: v.get_value() for name, v in model.state().items()}
+
+
+def quiet(model, data, **options):
+    return nn.fit(model, data, progress="silent", **options)
+
+
+def same_values(a, b):
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+# ---- what it computes
+
+
+def test_equals_a_loop_by_hand():
+    x, y = spirals(50)
+    loader = lambda: snug.data.Loader(snug.data.arrays(x, y), batch=16, seed=3)
+    model = small_model()
+    history = quiet(model, loader(), epochs=3, optimizer="momentum", rate=0.1, metrics=["accuracy"])
+
+    wanted = small_model()
+    tx, ty = T.fmatrix(), T.lvector()
+    out = wanted(tx, training=True)
+    loss = nn.cross_entropy(out, ty)
+    updates = snug.optim.momentum(loss, wanted.parameters(), 0.1)
+    step = snug.function([tx, ty], [loss, nn.accuracy(out, ty)], updates=updates)
+    losses, batches = [], loader()
+    for _ in range(3):
+        results = [(len(b[1]), *step(*b)) for b in batches]
+        losses.append([sum(n * r[k] for n, *r in results) / len(x) for k in (0, 1)])
+    for name, value in values(model).items():
+        np.testing.assert_allclose(value, values(wanted)[name], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(history["loss"], [a for a, _ in losses], rtol=1e-5)
+    np.testing.assert_allclose(history["accuracy"], [b for _, b in losses], rtol=1e-5)
+    assert [e.step for e in history.epochs] == [4, 8, 12]
+
+
+def test_learns_and_validates():
+    model = small_model(32)
+    history = quiet(
+        model,
+        spirals(400),
+        epochs=40,
+        rate=0.02,
+        metrics=["accuracy"],
+        validation=spirals(100, 1),
+        on_epoch=lambda e: e.validation_metrics[0] < 0.97,
+    )
+    assert history["validation_accuracy"][-1] >= 0.97
+    assert history.stopped_early and len(history.epochs) < 40
+
+
+def test_functions_as_loss_and_metric():
+    x = np.linspace(-1, 1, 64, dtype="float32")[:, None]
+
+    def worst(p, y):
+        return abs(p - y).max()
+
+    model = nn.Sequential(nn.Dense(1)).build((None, 1))
+    history = quiet(
+        model,
+        (x, 3 * x),
+        loss=lambda p, y: ((p - y) ** 2).mean(),
+        metrics=[worst],
+        optimizer="sgd",
+        rate=0.3,
+        epochs=30,
+    )
+    assert history["worst"][-1] < 0.01
+
+
+def test_early_stopping_and_the_best_parameters(tmp_path):
+    for folder in (None, tmp_path):
+        model = small_model()
+        seen = {}
+        history = quiet(
+            model,
+            spirals(60),
+            epochs=50,
+            rate=0.5,
+            validation=spirals(40, 2),
+            patience=3,
+            restore_best=True,
+            folder=folder,
+            on_epoch=lambda e, m=model, s=seen: s.update({e.number: values(m)}),
+        )
+        assert history.stopped_early
+        best = int(np.argmin(history["validation_loss"])) + 1
+        assert history.best_epoch == best == len(history.epochs) - 3
+        same_values(values(model), seen[best])
+    same_values(snug.io.load(tmp_path / "model.safetensors"), seen[best])
+
+
+def test_schedules_accumulation_and_budget():
+    model = small_model()
+    history = quiet(
+        model,
+        spirals(64),
+        epochs=5,
+        rate=snug.optim.cosine(0.05, 20),
+        accumulate=2,
+        clip_global_norm=1.0,
+        weight_decay=1e-4,
+        memory="50MiB",
+    )
+    assert history["loss"][-1] < history["loss"][0]
+
+
+def test_save_and_load(tmp_path):
+    model, other = small_model(), nn.Sequential(nn.Dense(16), nn.Dense(2)).build((None, 2), seed=7)
+    for name in ("a.safetensors", "a.npz"):
+        nn.save(model, tmp_path / name)
+        nn.load(other, tmp_path / name)
+        same_values(values(model), values(other))
+    before = values(model)
+    nn.save(small_model(8), tmp_path / "b.safetensors")
+    with pytest.raises(ValueError, match=r'b.safetensors: "0.weight" is float32 \(2, 8\), not'):
+        nn.load(model, tmp_path / "b.safetensors")
+    same_values(values(model), before)
+
+
+# ---- checkpoints
+
+
+def test_resume_gives_the_same_bits(tmp_path):
+    """Stopped after an epoch and in the middle of one; random numbers and state go on."""
+    data = spirals(100)
+    options = {"batch": 16, "epochs": 4, "metrics": ["accuracy"], "checkpoint_steps": 5}
+    options["validation"] = spirals(30, 1)
+    whole = small_model(dropout=0.5)
+    wanted = quiet(whole, data, folder=tmp_path / "whole", **options)
+
+    quiet(small_model(dropout=0.5), data, folder=tmp_path / "parts", **{**options, "epochs": 2})
+    os.unlink(tmp_path / "parts" / "checkpoint-000000000014.safetensors")  # back to step 10
+    resumed = small_model(dropout=0.5)
+    history = quiet(resumed, data, folder=tmp_path / "parts", resume=True, **options)
+    assert history.resumed_from.endswith("checkpoint-000000000010.safetensors")
+    same_values(values(whole), values(resumed))
+    for name in ("loss", "accuracy", "validation_loss", "validation_accuracy"):
+        assert history[name] == wanted[name]
+    same_files(tmp_path / "whole", tmp_path / "parts")
+
+
+def same_files(a, b):
+    names = sorted(p.name for p in a.iterdir())
+    assert names == sorted(p.name for p in b.iterdir())
+    assert len(names) == 4  # two checkpoints, the best, the model
+    for name in names:
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+
+
+def test_a_finished_training_is_not_trained_again(tmp_path):
+    model = small_model()
+    quiet(model, spirals(40), epochs=2, folder=tmp_path)
+    again = small_model()
+    history = quiet(again, spirals(40), epochs=2, folder=tmp_path, resume=True)
+    assert len(history.epochs) == 2
+    same_values(values(model), values(again))
+
+
+def test_checkpoints_of_others(tmp_path):
+    quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
+    with pytest.raises(ValueError, match="of another model or optimizer"):
+        quiet(small_model(8), spirals(40), epochs=2, folder=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="of another model or optimizer"):
+        quiet(
+            small_model(), spirals(40), epochs=2, folder=tmp_path, resume=True, optimizer="adamax"
+        )
+    newest = max(tmp_path.glob("checkpoint-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    history = quiet(small_model(), spirals(40), epochs=2, folder=tmp_path, resume=True)
+    assert len(history.skipped) == 1 and newest.name in history.skipped[0]
+    assert history.resumed_from != str(newest)
+
+
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import test_fit
+from snug import nn
+nn.fit(test_fit.small_model(dropout=0.3), test_fit.spirals(160), batch=8, epochs=6,
+       validation=test_fit.spirals(30, 1), folder=sys.argv[2], checkpoint_steps=3, resume=True)
+"""
+
+
+def start_training(folder):
+    here = str(pathlib.Path(__file__).parent)
+    return subprocess.Popen(
+        [sys.executable, "-c", KILLED, here, str(folder)], stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process):
+    _, text = process.communicate()
+    assert process.returncode == 0, text
+    return text
+
+
+def test_kill_9_at_any_moment(tmp_path):
+    finish(start_training(tmp_path / "whole"))
+    killed = tmp_path / "killed"
+    kills = 0
+    for step in np.sort(np.random.default_rng(0).integers(1, 90, 3)):
+        process = start_training(killed)
+        while process.poll() is None:
+            made = [int(re.findall(r"\d+", p.name)[0]) for p in killed.glob("checkpoint-*")]
+            if made and max(made) >= step:
+                process.send_signal(signal.SIGKILL)
+                break
+        process.communicate()
+        kills += process.returncode == -signal.SIGKILL
+    assert kills > 0
+    text = finish(start_training(killed))
+    assert "resumed from" in text
+    same_files(tmp_path / "whole", killed)
+
+
+def test_ctrl_c_saves_and_returns(tmp_path):
+    options = {"batch": 16, "epochs": 5}
+    whole = small_model(dropout=0.3)
+    quiet(whole, spirals(100), folder=tmp_path / "whole", **options)
+
+    def press(epoch):
+        if epoch.number == 2:
+            threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT)).start()
+
+    history = quiet(
+        small_model(dropout=0.3),
+        spirals(100),
+        folder=tmp_path / "stopped",
+        on_epoch=press,
+        **{**options, "epochs": 100_000},
+    )
+    assert history.interrupted and 2 <= len(history.epochs) < 100_000
+    resumed = small_model(dropout=0.3)
+    epochs = len(history.epochs) + 1
+    wanted = small_model(dropout=0.3)
+    options["epochs"] = epochs
+    quiet(resumed, spirals(100), folder=tmp_path / "stopped", resume=True, **options)
+    quiet(wanted, spirals(100), **options)
+    same_values(values(resumed), values(wanted))
+
+
+# ---- what one sees
+
+
+def test_a_line_per_epoch(capfd):
+    nn.fit(small_model(), spirals(40), epochs=2, metrics=["accuracy"])
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert re.fullmatch(
+        r"epoch 1/2  loss \d\.\d+  accuracy [01]\.\d+  \d+ rows/s  [\d.]+ \w+  [\d.]+ s  best",
+        lines[0],
+    )
+
+
+def test_a_bar_on_request(capfd):
+    nn.fit(small_model(), spirals(40), epochs=1, metrics=["accuracy"], progress="bar")
+    text = capfd.readouterr().err
+    assert "\r\x1b[Kepoch 1/1 step 1/2 " in text
+    assert "rows/s" in text and "ETA 0:0" in text
+
+
+def test_errors():
+    data = spirals(40)
+    with pytest.raises(ValueError, match='did you mean "cross_entropy"'):
+        quiet(small_model(), data, loss="cross_entrop")
+    with pytest.raises(TypeError, match="did you mean 'weight_decay'"):
+        quiet(small_model(), data, weight_deca=1)
+    with pytest.raises(ValueError, match="no folder to resume from"):
+        quiet(small_model(), data, resume=True)
+    with pytest.raises(ValueError, match='no epoch has a "validation_loss"'):
+        quiet(small_model(), data, monitor="validation_loss")
+    with pytest.raises(TypeError, match="a int is no data"):
+        quiet(small_model(), 3)
+    with pytest.raises(ValueError, match="1 fields"):
+        quiet(small_model(), data[:1])
+    with pytest.raises(TypeError, match="one number per batch"):
+        quiet(small_model(), data, metrics=[lambda p, y: p])
+    with pytest.raises(ZeroDivisionError):
+        quiet(small_model(), data, on_epoch=lambda e: 1 / 0)
+
+
+# ---- search
+
+
+def test_search_compiles_each_graph_once():
+    made = []
+
+    def make(units):
+        made.append(units)
+        return small_model(units)
+
+    grid = {"rate": [0.3, 0.001], "units": [4, 8], "batch": [8, 16]}
+    result = nn.search(
+        make, spirals(80), grid, epochs=3, validation=spirals(40, 1), progress="silent"
+    )
+    assert len(result.trials) == 8 and len(made) == 8 and result.compiled == 2
+    assert result.trials[0].choice == {"rate": 0.3, "units": 4, "batch": 8}
+    assert result.best.value == min(t.value for t in result.trials)
+    # A run of its own gives the same bits.
+    for trial in result.trials[3], result.best:
+        choice = dict(trial.choice)
+        model = small_model(choice.pop("units"))
+        alone = quiet(
+            model, spirals(80), epochs=3, validation=spirals(40, 1), restore_best=True, **choice
+        )
+        assert alone["validation_loss"] == trial.history["validation_loss"]
+    same_values(values(model), result.parameters)
