@@ -33,9 +33,12 @@ def _signature(function: Any) -> inspect.Signature:
     text, _, defaults = function.__nb_signature__[0]
     inside = re.sub(r"\[[^\[\]]*\]", "", text[text.index("(") + 1 : text.rindex(")")])
     parameters = []
+    usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
     for item in filter(None, (part.strip() for part in inside.split(","))):
         name, _, default = item.partition("=")
         name, _, kind_of_value = (part.strip() for part in name.partition(":"))
+        if name.startswith("*"):  # by name only from here on
+            usual = inspect.Parameter.KEYWORD_ONLY
         if name in ("/", "*"):
             continue
         if name.startswith("*"):
@@ -50,8 +53,7 @@ def _signature(function: Any) -> inspect.Signature:
         if default:
             number = re.fullmatch(r"\\(\d+)", default.strip())
             value = defaults[int(number.group(1))] if number else None
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters.append(inspect.Parameter(name, kind, default=value, annotation=kind_of_value))
+        parameters.append(inspect.Parameter(name, usual, default=value, annotation=kind_of_value))
     return inspect.Signature(parameters)
 
 
