@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/losses.h"
+#include "nn/prune.h"
 #include "ops/arguments.h"
 
 namespace snug::nn {
@@ -125,7 +126,7 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   const optim::Updates updates =
       optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
 
-  const FunctionOptions compile{.updates = updates.pairs,
+  const FunctionOptions compile{.updates = masked(updates.pairs, model),
                                 .name = "train",
                                 .memory = options.memory,
                                 .micro_batches = options.micro_batches,

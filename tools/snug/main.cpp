@@ -14,6 +14,7 @@
 
 #include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
+#include "commands.h"
 #include "expr/op_def.h"
 #include "target/device_info.h"
 
@@ -197,6 +198,8 @@ int main(int argc, char** argv) try {
   CLI::App* cached = app.add_subcommand("cache", "The compiled kernels kept on disk.");
   cached->add_flag("--clear", clear, "Remove them.");
   cached->callback([&] { status = cache(clear); });
+
+  add_train(app, status);
 
   app.add_subcommand("run", "Runs a Python program written for Theano: run SCRIPT [ARGUMENT...]");
 

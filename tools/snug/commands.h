@@ -1,0 +1,5 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+/// Commands with a file of their own. `status` gets what the process ends with.
+void add_train(CLI::App& app, int& status);
