@@ -34,8 +34,8 @@ TEST(Bfloat16, ParametersStayFloat32) {
   Expr x = tensor(DType::F32, 2, "x"), w = shared(random_array({4, 3}, 1), "w");
   Expr y = sum(dot(x, w));
   const Array before = as_shared(w)->get_value();
-  Function f = function({x}, y, {.updates = {{w, w - 1e-6f * grad(y, w)}},
-                                 .precision = DType::BF16});
+  Function f =
+      function({x}, y, {.updates = {{w, w - 1e-6f * grad(y, w)}}, .precision = DType::BF16});
   f(random_array({2, 4}, 2));
   const Array after = as_shared(w)->get_value();
   for (std::int64_t i = 0; i < 12; ++i) EXPECT_NE(before.at_double(i), after.at_double(i));
@@ -46,8 +46,7 @@ TEST(Bfloat16, ConvolutionsAndTheirGradients) {
   Expr w = shared(random_array({8, 3, 3, 3}, 1), "w");
   Expr y = mean(sqr(relu(conv2d(x, w))));
   std::vector<Expr> results = {y, grad(y, w), grad(y, x)};
-  Function low = function({x}, results, {.precision = DType::BF16}),
-           high = function({x}, results);
+  Function low = function({x}, results, {.precision = DType::BF16}), high = function({x}, results);
   const Array in = random_array({4, 3, 9, 9}, 2);
   const std::vector<Array> got = low.call({in}), want = high.call({in});
   for (std::size_t k = 0; k < got.size(); ++k) {
@@ -61,8 +60,7 @@ TEST(Bfloat16, ConvolutionsAndTheirGradients) {
 
 TEST(Bfloat16, OtherPrecisionsAreRefused) {
   Expr x = tensor(DType::F32, 2, "x");
-  const Error e =
-      testing::error_of([&] { function({x}, x, {.precision = DType::F16}); });
+  const Error e = testing::error_of([&] { function({x}, x, {.precision = DType::F16}); });
   EXPECT_NE(e.message().find("precision is float16"), std::string::npos);
 }
 

@@ -51,8 +51,7 @@ using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 /// `outside`: how images lie in memory. `inside`: the layout that oneDNN works in; if it is another
 /// they are reordered on the way.
 std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag outside,
-                             Tag inside, const Operands& operands,
-                             std::uint64_t workspace_begin) {
+                             Tag inside, const Operands& operands, std::uint64_t workspace_begin) {
   const Descs plain = descs(s, dtype, false, outside);
   const Descs any = descs(s, dtype, true, inside);
   dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
@@ -162,13 +161,12 @@ class ConvCall : public native::Call {
       bytes += native::align64(product(shape) * size_of(compute));
     }
     const native::OmpThreads scope(site.threads);
-    const std::string key =
-        fmt::format("conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
-                    "{} {},{},{} {},{} {},{}",
-                    static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute),
-                    site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom,
-                    s.left, s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd,
-                    s.od, s.front, s.back, s.sd, s.dd);
+    const std::string key = fmt::format(
+        "conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
+        "{} {},{},{} {},{} {},{}",
+        static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute), site.threads, s.n,
+        s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left, s.right, s.sh, s.sw,
+        s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back, s.sd, s.dd);
     auto chain = cached_chain(key, [&] {
       const Tag outside = s.axes == 3 ? Tag::ncdhw : Tag::nhwc;
       std::shared_ptr<Chain> made;
