@@ -171,8 +171,26 @@ Initialiser initialiser_of(handle h) {
   return nn::init::value(array_from(as_ndarray(h)));
 }
 
+std::string describe(const Initialiser& i) {
+  using Kind = Initialiser::Kind;
+  switch (i.kind) {
+    case Kind::Constant: return fmt::format("constant({})", i.a);
+    case Kind::Uniform: return fmt::format("uniform({}, {})", i.a, i.b);
+    case Kind::Normal: return fmt::format("normal({}, {})", i.a, i.b);
+    case Kind::Orthogonal: return fmt::format("orthogonal({})", i.b);
+    case Kind::Value: return fmt::format("value of shape {}", describe_shape(i.array.shape));
+  }
+  return {};
+}
+
 void bind_initialisers(nb::module_& m) {
-  nb::class_<Initialiser>(m, "Initialiser", "How a parameter starts.");
+  nb::class_<Initialiser>(m, "Initialiser", "How a parameter starts.")
+      .def("__repr__", [](const Initialiser& i) {
+        const char* by = i.scale == Initialiser::Scale::None ? ""
+                         : i.scale == Initialiser::Scale::In ? ", scaled by what goes in"
+                                                             : ", scaled by what goes in and out";
+        return fmt::format("<snug.nn initialiser {}{}>", describe(i), by);
+      });
   m.def("init_constant", nn::init::constant, arg("value") = 0.0, "The same number everywhere.");
   m.def("init_uniform", nn::init::uniform, arg("low") = -0.05, arg("high") = 0.05,
         "Between low and high.");
