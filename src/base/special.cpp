@@ -8,6 +8,7 @@
 #include <boost/math/special_functions/trigamma.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace snug::special {
 namespace {
@@ -114,6 +115,35 @@ double polygamma(double n, double x) {
   if (x == 0) return odd ? kInf : std::copysign(kInf, -x);
   if (x < 0 && is_whole(x)) return odd ? kInf : kNan;
   return quietly([&](auto policy) { return bm::polygamma(static_cast<int>(n), x, policy); });
+}
+
+namespace {
+
+/// gammaln(x) less Stirling's (x - 0.5) log(x) - x + log(2 pi) / 2, for x of at least 10.
+double stirling_rest(double x) {
+  const double r = 1 / x, r2 = r * r;
+  return r * (1.0 / 12 -
+              r2 * (1.0 / 360 -
+                    r2 * (1.0 / 1260 - r2 * (1.0 / 1680 - r2 * (1.0 / 1188 - r2 * 691 / 360360)))));
+}
+
+}  // namespace
+
+double betaln(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return kNan;
+  if (a > b) std::swap(a, b);
+  if (a <= 0 && is_whole(a))  // a pole, unless gamma(a + b) has one as well
+    return is_whole(b) && b > 0 && a + b < 1 ? betaln(1 - a - b, b) : kInf;
+  if (!(a > 0)) return gammaln(a) + gammaln(b) - gammaln(a + b);
+  if (b == kInf) return -kInf;
+  if (b < 10) return gammaln(a) + (gammaln(b) - gammaln(a + b));
+  const double ratio = a / b;
+  // gammaln(b) - gammaln(a + b), whose large parts cancel.
+  const double rest = stirling_rest(b) - stirling_rest(a + b);
+  if (a < 10) return gammaln(a) + rest + a - a * std::log(b) - (a + b - 0.5) * std::log1p(ratio);
+  const double log_two_pi = 1.8378770664093454836;
+  return 0.5 * (log_two_pi - std::log(b)) + stirling_rest(a) + rest +
+         (a - 0.5) * std::log(ratio / (1 + ratio)) - b * std::log1p(ratio);
 }
 
 double gammainc(double k, double x) {

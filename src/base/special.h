@@ -21,5 +21,6 @@ double gammainc(double k, double x);   // regularised: from 0 to 1
 double gammaincc(double k, double x);
 double jv(double order, double x);
 double iv(double order, double x);
+double betaln(double a, double b);  // log |gamma(a) gamma(b) / gamma(a + b)|
 
 }  // namespace snug::special

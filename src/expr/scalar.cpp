@@ -13,17 +13,18 @@ namespace snug {
 
 const char* name_of(Prim p) {
   constexpr const char* kNames[] = {
-      "const",     "arg",     "index",     "flat_index", "add",       "sub",     "mul",   "div",
-      "floor_div", "mod",     "pow",       "min",        "max",       "fma",     "neg",   "abs",
-      "sign",      "sqr",     "sqrt",      "floor",      "ceil",      "trunc",   "round", "exp",
-      "expm1",     "exp2",    "log",       "log1p",      "log2",      "log10",   "tanh",  "sigmoid",
-      "softplus",  "erf",     "erfc",      "sin",        "cos",       "tan",     "asin",  "acos",
-      "atan",      "atan2",   "sinh",      "cosh",       "asinh",     "acosh",   "atanh", "erfcx",
-      "gamma",     "gammaln", "digamma",   "trigamma",   "erfinv",    "erfcinv", "j0",    "j1",
-      "i0",        "i1",      "polygamma", "gammainc",   "gammaincc", "jv",      "iv",    "isnan",
-      "isinf",     "lt",      "le",        "gt",         "ge",        "eq",      "ne",    "and",
-      "or",        "xor",     "not",       "shl",        "shr",       "select",  "cast",  "philox",
-      "load",      "store",   "reduce"};
+      "const",   "arg",       "index",     "flat_index", "add",       "sub",   "mul",
+      "div",     "floor_div", "mod",       "pow",        "min",       "max",   "fma",
+      "neg",     "abs",       "sign",      "sqr",        "sqrt",      "floor", "ceil",
+      "trunc",   "round",     "exp",       "expm1",      "exp2",      "log",   "log1p",
+      "log2",    "log10",     "tanh",      "sigmoid",    "softplus",  "erf",   "erfc",
+      "sin",     "cos",       "tan",       "asin",       "acos",      "atan",  "atan2",
+      "sinh",    "cosh",      "asinh",     "acosh",      "atanh",     "erfcx", "gamma",
+      "gammaln", "digamma",   "trigamma",  "erfinv",     "erfcinv",   "j0",    "j1",
+      "i0",      "i1",        "polygamma", "gammainc",   "gammaincc", "jv",    "iv",
+      "betaln",  "isnan",     "isinf",     "lt",         "le",        "gt",    "ge",
+      "eq",      "ne",        "and",       "or",         "xor",       "not",   "shl",
+      "shr",     "select",    "cast",      "philox",     "load",      "store", "reduce"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Prim::Reduce) + 1);
   return kNames[static_cast<int>(p)];
 }
@@ -203,6 +204,7 @@ double float_op(Prim p, double a, double b, double c) {
     case Prim::Gammaincc: return special::gammaincc(a, b);
     case Prim::Jv: return special::jv(a, b);
     case Prim::Iv: return special::iv(a, b);
+    case Prim::Betaln: return special::betaln(a, b);
     default: internal_error("expr/scalar.cpp", fmt::format("{} on floats", name_of(p)));
   }
 }

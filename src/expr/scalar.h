@@ -78,6 +78,7 @@ enum class Prim : std::uint8_t {
   Gammaincc,
   Jv,  // (order, x)
   Iv,
+  Betaln,  // (a, b)
   IsNan,
   IsInf,
   // comparisons: operands of one dtype, result bool
@@ -120,14 +121,16 @@ constexpr int operand_count(Prim p) {
   if (p == Prim::Fma || p == Prim::Select) return 3;
   if ((p >= Prim::Add && p <= Prim::Max) || (p >= Prim::Lt && p <= Prim::Xor) || p == Prim::Shl ||
       p == Prim::Shr || p == Prim::Atan2 || p == Prim::Philox ||
-      (p >= Prim::Polygamma && p <= Prim::Iv))
+      (p >= Prim::Polygamma && p <= Prim::Betaln))
     return 2;
   return 1;
 }
 /// Functions that cost about as much as exp, or more.
-constexpr bool is_function(Prim p) { return (p >= Prim::Exp && p <= Prim::Iv) || p == Prim::Pow; }
+constexpr bool is_function(Prim p) {
+  return (p >= Prim::Exp && p <= Prim::Betaln) || p == Prim::Pow;
+}
 /// Functions that no device language has: the CPU calls base/special.h for them.
-constexpr bool is_special(Prim p) { return p >= Prim::Gamma && p <= Prim::Iv; }
+constexpr bool is_special(Prim p) { return p >= Prim::Gamma && p <= Prim::Betaln; }
 const char* name_of(Prim p);      // "exp"
 const char* name_of(ReduceOp r);  // "sum"
 

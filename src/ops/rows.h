@@ -13,7 +13,7 @@ extern const OpDef neg, abs, sign, sqr, sqrt, exp, expm1, exp2, log, log1p, log2
 extern const OpDef add, sub, mul, div, floor_div, mod, pow, minimum, maximum, atan2;
 // special.cpp
 extern const OpDef gamma, gammaln, digamma, trigamma, polygamma, erfinv, erfcinv, erfcx, gammainc,
-    gammaincc, j0, j1, jv, i0, i1, iv, xlogx, xlogy0;
+    gammaincc, betaln, j0, j1, jv, i0, i1, iv, xlogx, xlogy0;
 // compare.cpp
 extern const OpDef isnan, isinf, invert, lt, le, gt, ge, eq, ne, bit_and, bit_or, bit_xor, shl, shr,
     switch_;

@@ -137,6 +137,22 @@ const OpDef erfcx = {
     .samples = {.integers = false},
 };
 
+const OpDef betaln = {
+    .name = "betaln",
+    .doc = "The logarithm of the beta function, log |gamma(a) gamma(b) / gamma(a + b)|.",
+    .arity = 2,
+    .traits = kElementwise | kCommutative,
+    .infer = float_rule,
+    .grad = [](const GradArgs& g) -> Exprs {
+      const DType t = g.y[0].dtype();
+      const Expr a = snug::cast(g.x[0], t), b = snug::cast(g.x[1], t), both = snug::digamma(a + b);
+      return unbroadcast_all(
+          g, {dy(g) * (snug::digamma(a) - both), dy(g) * (snug::digamma(b) - both)});
+    },
+    .scalar = binary<Prim::Betaln>,
+    .samples = {.low = 0.5, .high = 9, .int_low = 1, .int_high = 20},
+};
+
 const OpDef gammainc = {
     .name = "gammainc",
     .doc = "The regularised lower incomplete gamma function of k, at x.",

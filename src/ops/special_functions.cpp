@@ -51,6 +51,13 @@ Expr iv(const Arg& order, const Arg& x) { return binary(ops::iv, order, x); }
 Expr xlogx(const Arg& x) { return unary(ops::xlogx, x); }
 Expr xlogy0(const Arg& x, const Arg& y) { return binary(ops::xlogy0, x, y); }
 
+Expr betaln(const Arg& a, const Arg& b) { return binary(ops::betaln, a, b); }
+
+Expr beta(const Arg& a, const Arg& b) {
+  Scope scope(a);
+  return exp(betaln(a, b));
+}
+
 Expr gammal(const Arg& k, const Arg& x) {
   Scope scope(k);
   return gammainc(k, x) * gamma(k);

@@ -18,6 +18,8 @@ Expr erfcinv(const Arg& x);
 Expr erfcx(const Arg& x);                    // exp(x * x) * erfc(x)
 Expr gammainc(const Arg& k, const Arg& x);   // regularised: from 0 to 1
 Expr gammaincc(const Arg& k, const Arg& x);  // 1 - gammainc(k, x)
+Expr betaln(const Arg& a, const Arg& b);     // log |beta(a, b)|
+Expr beta(const Arg& a, const Arg& b);       // gamma(a) gamma(b) / gamma(a + b), for a, b > 0
 Expr gammal(const Arg& k, const Arg& x);     // gammainc(k, x) * gamma(k)
 Expr gammau(const Arg& k, const Arg& x);     // gammaincc(k, x) * gamma(k)
 /// The probability that a chi-squared variable with k degrees of freedom exceeds x.

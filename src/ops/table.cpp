@@ -27,6 +27,7 @@ const OpDef* const kOps[] = {
     &ops::average_pool,
     &ops::average_pool_grad,
     &ops::batched_dot,
+    &ops::betaln,
     &ops::bit_and,
     &ops::bit_or,
     &ops::bit_xor,

@@ -81,6 +81,7 @@ UNARY = {
 BINARY = {
     "gammainc": (special.gammainc, 0.1, 20, 50),
     "gammaincc": (special.gammaincc, 0.1, 20, 400),
+    "betaln": (special.betaln, 0.1, 60, 400),
     "jv": (special.jv, 0, 15, 4000),
     "iv": (special.iv, 0, 15, 50),
     "xlogy0": (special.xlogy, 0, 9, 0),
@@ -275,6 +276,7 @@ GRADIENTS = {
     "erfcx": (lambda x: T.erfcx(x), -1, 30),
     "gammainc": (lambda x: T.gammainc(2.5, x), 0.1, 9),
     "gammaincc": (lambda x: T.gammaincc(2.5, x), 0.1, 9),
+    "betaln": (lambda x: T.betaln(x, 2 * x + 1), 0.5, 9),
     "j0": (lambda x: T.j0(x), -9, 9),
     "j1": (lambda x: T.j1(x), -9, 9),
     "jv": (lambda x: T.jv(1.7, x), 0.5, 9),
@@ -336,6 +338,21 @@ def test_no_gradient_by_the_parameter(name):
     with pytest.raises(NotImplementedError, match=f"{name} has no gradient by"):
         T.grad(y, k)
     T.grad(y, x)
+
+
+def test_betaln_where_its_parts_cancel():
+    """Of 1e15 and 10 the logarithms of gamma have 16 digits more than their difference."""
+    a, b = T.dvector("a"), T.dvector("b")
+    x = np.array([10, 9.5, 1e-3, 30, 1e5, 10, 1e-300, 3, 0.5])
+    y = np.array([1e15, 1e12, 1e9, 40, 1e5, 10, 5, 9.999, np.inf])
+    want = special.betaln(x, y)
+    want[1] = math.lgamma(9.5) - 9.5 * math.log(1e12) - 9.5 * 8.5 / 2e12  # the next term is 1e-22
+    want[-1] = -math.inf
+    f = snug.function([a, b], [T.betaln(a, b), T.betaln(b, a), T.beta(a, b)])
+    got, turned, plain = f(x, y)
+    np.testing.assert_allclose(got, want, rtol=2e-14)
+    np.testing.assert_array_equal(got, turned)
+    np.testing.assert_allclose(plain[3:6], special.beta(x[3:6], y[3:6]), rtol=1e-10)
 
 
 def test_composites():

@@ -7,6 +7,8 @@ from typing import Any
 from snug import _core
 from snug._core import (
     allclose,
+    beta,
+    betaln,
     ceil_intdiv,
     chi2sf,
     deg2rad,
@@ -49,6 +51,8 @@ from snug._errors import error
 
 __all__ = [
     "allclose",
+    "beta",
+    "betaln",
     "ceil_intdiv",
     "chi2sf",
     "cov",

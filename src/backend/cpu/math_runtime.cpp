@@ -127,6 +127,7 @@ std::span<const RuntimeSymbol> runtime_symbols() {
       SNUG_SPECIAL(gammaincc, map2, in_double2),
       SNUG_SPECIAL(jv, map2, in_double2),
       SNUG_SPECIAL(iv, map2, in_double2),
+      SNUG_SPECIAL(betaln, map2, in_double2),
       {"snug_strict_erfcx", address_of(map1<double, special::erfcx>)},
       {"snug_strict_sigmoid", address_of(map1<double, narrow1<sigmoidl>>)},
       {"snug_strict_softplus", address_of(map1<double, narrow1<softplusl>>)},
