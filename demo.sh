@@ -1,5 +1,5 @@
 #!/bin/bash
-# Trains a small network on Fashion-MNIST and prints its accuracy. Does its own set-up.
+# Trains a small VGG on Fashion-MNIST, saves it and classifies some images. Does its own set-up.
 #   ./demo.sh [--epochs N] [--batch N]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
