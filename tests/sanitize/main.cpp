@@ -1,6 +1,6 @@
-// Runs the tests and looks for leaks at a moment when every other thread sleeps: the leak sanitizer
-// crashes now and then on a thread that is just ending, as workers of OpenMP do after the thread
-// they worked for.
+// Runs the tests and looks for leaks at a moment when every other thread sleeps. The leak sanitizer
+// has crashed at the end of a run; the likely cause, not proved, is a thread that is just ending,
+// as workers of OpenMP do after the thread they worked for.
 #include <gtest/gtest.h>
 #include <sanitizer/lsan_interface.h>
 #include <unistd.h>
