@@ -359,17 +359,36 @@ Expr part(const Expr& pairs, std::int64_t k) {
   return snug::subtensor(pairs, {IndexItem::ellipsis(), IndexItem(int64_constant(k))});
 }
 
-/// With D = conj(dw) the gradient is the real part of X in V' X = D V' (V' not conjugated). In
+/// With D = conj(dw + M) the gradient is the real part of X in V' X = D V' (V' not conjugated). In
 /// reals, with V = P + i Q:  (P' -Q'; Q' P') (Re X; Im X) = (Re D V'; Im D V').
+/// M is 0 for eigenvalues, and for eigenvectors (dV - V diag(Re V* dV)) behind V*, divided by the
+/// conjugated differences of eigenvalues: vectors keep their length, and their phase does not
+/// count.
 Exprs eig_grad(const GradArgs& g) {
-  if (g.dy[1])
-    fail(Fault::Undefined, "eig: eigenvectors have no gradient: their scale is arbitrary",
-         "differentiate the eigenvalues, or use eigh for symmetric matrices");
   const Expr p = t(part(g.y[1], 0)), q = t(part(g.y[1], 1));
-  const Expr re = rows(part(g.dy[0], 0)), im = rows(part(g.dy[0], 1));
+  Expr re, im;  // of dw + M
+  if (g.dy[0]) {
+    re = snug::diag(part(g.dy[0], 0));
+    im = snug::diag(part(g.dy[0], 1));
+  }
+  if (g.dy[1]) {
+    const Expr dp = part(g.dy[1], 0), dq = part(g.dy[1], 1);
+    const Expr along = snug::dot(p, dp) + snug::dot(q, dq);  // Re V* dV
+    const Expr across = snug::dot(p, dq) - snug::dot(q, dp);
+    const Expr length = columns(snug::diag(along));
+    const Expr s = along - (snug::dot(p, t(p)) + snug::dot(q, t(q))) * length;
+    const Expr r = across - (snug::dot(p, t(q)) - snug::dot(q, t(p))) * length;
+    const Expr wr = part(g.y[0], 0), wi = part(g.y[0], 1);
+    const Expr a = columns(wr) - rows(wr), b = columns(wi) - rows(wi);
+    const Expr by = over(snug::sqr(a) + snug::sqr(b));
+    const Expr mr = (s * a - r * b) * by, mi = (s * b + r * a) * by;
+    re = re ? re + mr : mr;
+    im = im ? im + mi : mi;
+  }
   const Expr left =
       snug::concatenate({snug::concatenate({p, snug::neg(q)}, 1), snug::concatenate({q, p}, 1)}, 0);
-  const Expr right = snug::concatenate({re * p + im * q, re * q - im * p}, 0);
+  const Expr right = snug::concatenate(
+      {snug::dot(re, p) + snug::dot(im, q), snug::dot(re, q) - snug::dot(im, p)}, 0);
   return {snug::slice_axis(snug::solve(left, right), 0, Expr(), snug::shape_i(g.x[0], 0))};
 }
 
