@@ -6,41 +6,16 @@
 #include "backend/native/call.h"
 #include "backend/native/elements.h"
 #include "backend/native/parallel.h"
+#include "backend/native/pool_axis.h"
 #include "backend/native/routines.h"
 
 namespace snug::native {
 namespace {
 
-enum class PoolKind : std::uint8_t { Max, Unpool, Take, Average, AverageGrad };
-enum class Divide : std::uint8_t { No, ByInside, ByPadded };
-
-/// One axis: its size, the number of windows, and what a window is.
-struct Axis {
-  std::int64_t size = 1, windows = 1, window = 1, stride = 1, low = 0, high = 0;
-
-  /// The first cell of window k, as a place of the axis.
-  std::int64_t start(std::int64_t k) const { return k * stride - low; }
-  /// The cells of window k that lie inside: [first, last).
-  std::int64_t first(std::int64_t k) const { return std::max<std::int64_t>(0, -start(k)); }
-  std::int64_t last(std::int64_t k) const { return std::min(window, size - start(k)); }
-  std::int64_t count(std::int64_t k, Divide divide) const {
-    if (divide == Divide::No) return 1;
-    if (divide == Divide::ByInside) return last(k) - first(k);
-    return std::min(window, size + high - start(k));
-  }
-  /// The windows whose cell `cell` lies inside: [first, second).
-  std::pair<std::int64_t, std::int64_t> meeting(std::int64_t cell) const {
-    const std::int64_t offset = cell - low;
-    const std::int64_t begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-    const std::int64_t end = offset >= size ? 0 : (size - 1 - offset) / stride + 1;
-    return {std::min(begin, windows), std::clamp(end, std::min(begin, windows), windows)};
-  }
-};
-
 /// Planes (all but the last axes) of three axes; missing ones have size 1.
 struct PoolShape {
   std::int64_t planes = 1;
-  Axis z, y, x;
+  PoolAxis z, y, x;
 
   std::int64_t image() const { return z.size * y.size * x.size; }
   std::int64_t pooled() const { return z.windows * y.windows * x.windows; }
@@ -53,7 +28,7 @@ PoolShape pool_shape(const Attrs& attrs, const Dims& image, const Dims& pooled) 
   const Attrs::Ints &window = attrs.ints("window"), &stride = attrs.ints("stride"),
                     &pad = attrs.ints("pad");
   PoolShape s;
-  Axis* const axes[] = {&s.z, &s.y, &s.x};
+  PoolAxis* const axes[] = {&s.z, &s.y, &s.x};
   const std::size_t first = image.size() - window.size();
   for (std::size_t k = 0; k < first; ++k) s.planes *= std::max(image[k], pooled[k]);
   for (std::size_t k = 0; k < window.size(); ++k)
@@ -218,13 +193,6 @@ void spread_row(const PoolShape& s, Divide divide, const T* dy, std::int64_t oz,
 }
 
 // --- the call ---------------------------------------------------------------------------------
-
-Divide divide_of(const Attrs& attrs) {
-  const std::string& mode = attrs.text("mode");
-  return mode == "sum"               ? Divide::No
-         : mode == "average_inc_pad" ? Divide::ByPadded
-                                     : Divide::ByInside;
-}
 
 /// Threads take different planes or rows of windows, so the result is the same on any number of
 /// them. What is added up in another type than it is stored in has its place in the workspace.

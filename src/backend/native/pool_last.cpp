@@ -4,22 +4,15 @@
 
 #include "backend/native/call.h"
 #include "backend/native/parallel.h"
+#include "backend/native/pool_axis.h"
 #include "backend/native/routines.h"
 
 namespace snug::native {
 namespace {
 
-struct Side {
-  std::int64_t size, windows, window, stride, low, high;
-  std::int64_t start(std::int64_t k) const { return k * stride - low; }
-  /// The cells of window k that lie inside: [first, last).
-  std::int64_t first(std::int64_t k) const { return std::max<std::int64_t>(0, -start(k)); }
-  std::int64_t last(std::int64_t k) const { return std::min(window, size - start(k)); }
-};
-
 struct Shape {
   std::int64_t images, channels;
-  Side y, x;
+  PoolAxis y, x;
   std::int64_t image() const { return y.size * x.size * channels; }
   std::int64_t pooled() const { return y.windows * x.windows * channels; }
   std::int64_t work() const { return images * pooled() * y.window * x.window; }
@@ -39,15 +32,15 @@ struct Shape {
   }
 };
 
-enum class Kind : std::uint8_t { Max, Unpool, Take, Average, AverageGrad };
-
 class PoolLastCall : public Call {
  public:
-  PoolLastCall(const CallSite& site, Kind kind)
-      : Call(site), kind_(kind), attrs_(site.node->attrs) {}
+  PoolLastCall(const CallSite& site, PoolKind kind)
+      : Call(site), kind_(kind), attrs_(site.node->attrs) {
+    if (kind == PoolKind::Average || kind == PoolKind::AverageGrad) divide_ = divide_of(attrs_);
+  }
 
   void run(const RunArgs& args) const override {
-    const bool back = kind_ == Kind::Unpool || kind_ == Kind::AverageGrad;
+    const bool back = kind_ == PoolKind::Unpool || kind_ == PoolKind::AverageGrad;
     const Dims &in_shape = in(args, 0).shape, &out_shape = out(args, 0).shape;
     if (product(out_shape) == 0) return;
     const Shape s = shape(back ? out_shape : in_shape, back ? in_shape : out_shape);
@@ -72,11 +65,11 @@ class PoolLastCall : public Call {
     const auto* const from = reinterpret_cast<const float*>(args.in[0]);
     auto* const to = reinterpret_cast<float*>(args.out[0]);
     switch (kind_) {
-      case Kind::Max: return maxima(s, from, to, reinterpret_cast<I*>(args.out[1]));
-      case Kind::Take: return take(s, from, reinterpret_cast<const I*>(args.in[1]), to);
-      case Kind::Unpool: return unpool(s, from, reinterpret_cast<const I*>(args.in[1]), to);
-      case Kind::Average: return average(s, from, to);
-      case Kind::AverageGrad: return spread(s, from, to);
+      case PoolKind::Max: return maxima(s, from, to, reinterpret_cast<I*>(args.out[1]));
+      case PoolKind::Take: return take(s, from, reinterpret_cast<const I*>(args.in[1]), to);
+      case PoolKind::Unpool: return unpool(s, from, reinterpret_cast<const I*>(args.in[1]), to);
+      case PoolKind::Average: return average(s, from, to);
+      case PoolKind::AverageGrad: return spread(s, from, to);
     }
   }
 
@@ -161,14 +154,7 @@ class PoolLastCall : public Call {
 
   /// What the sum of a window is divided by.
   float divisor(const Shape& s, std::int64_t oy, std::int64_t ox) const {
-    const std::string& mode = attrs_.text("mode");
-    if (mode == "sum") return 1;
-    const auto count = [&](const Side& side, std::int64_t k) {
-      return mode == "average_inc_pad"
-                 ? std::min(side.window, side.size + side.high - side.start(k))
-                 : side.last(k) - side.first(k);
-    };
-    return static_cast<float>(count(s.y, oy) * count(s.x, ox));
+    return static_cast<float>(s.y.count(oy, divide_) * s.x.count(ox, divide_));
   }
 
   void average(const Shape& s, const float* x, float* y) const {
@@ -199,26 +185,27 @@ class PoolLastCall : public Call {
     });
   }
 
-  Kind kind_;
+  PoolKind kind_;
   Attrs attrs_;
+  Divide divide_ = Divide::No;
 };
 
 }  // namespace
 
 Prepared prepare_max_pool_last(const CallSite& site) {
-  return std::make_unique<PoolLastCall>(site, Kind::Max);
+  return std::make_unique<PoolLastCall>(site, PoolKind::Max);
 }
 Prepared prepare_max_unpool_last(const CallSite& site) {
-  return std::make_unique<PoolLastCall>(site, Kind::Unpool);
+  return std::make_unique<PoolLastCall>(site, PoolKind::Unpool);
 }
 Prepared prepare_max_pool_take_last(const CallSite& site) {
-  return std::make_unique<PoolLastCall>(site, Kind::Take);
+  return std::make_unique<PoolLastCall>(site, PoolKind::Take);
 }
 Prepared prepare_average_pool_last(const CallSite& site) {
-  return std::make_unique<PoolLastCall>(site, Kind::Average);
+  return std::make_unique<PoolLastCall>(site, PoolKind::Average);
 }
 Prepared prepare_average_pool_grad_last(const CallSite& site) {
-  return std::make_unique<PoolLastCall>(site, Kind::AverageGrad);
+  return std::make_unique<PoolLastCall>(site, PoolKind::AverageGrad);
 }
 
 }  // namespace snug::native
