@@ -57,6 +57,8 @@ def test_train_resume_and_load(data, tmp_path):
 def test_errors(data):
     pair = f"{data}/x.npy,{data}/y.npy"
     assert "did you mean" in run("mlpp", "--data", pair, status=1).stderr
-    assert "holds no inputs and labels" in run("mlp", "--data", data / "x", status=1).stderr
+    assert "x is not there" in run("mlp", "--data", data / "x", status=1).stderr
+    assert "holds no inputs and labels" in run("mlp", "--data", data / "x.npy", status=1).stderr
+    assert "--epochs" in run("mlp", "--data", pair, "--epochs", 0, status=2).stderr
     assert "give --size" in run("mlp", "--data", data, status=1).stderr
     assert "--optimizer" in run("mlp", "--data", pair, "--optimizer", "x", status=2).stderr

@@ -55,7 +55,8 @@ data::SourcePtr rows(const std::string& text, std::int64_t size) {
   if (fs::is_directory(text))
     snug::fail(snug::Fault::Value, fmt::format("train: {} has no train-images-idx3-ubyte", text),
                "for a folder of images give --size: they are cut and scaled to that many pixels");
-  snug::fail(snug::Fault::Value, fmt::format("train: {} holds no inputs and labels", text),
+  const char* fault = fs::exists(text) ? "holds no inputs and labels" : "is not there";
+  snug::fail(snug::Fault::Value, fmt::format("train: {} {}", text, fault),
              "give IMAGES,LABELS (.npy or IDX files), a .npz or .h5 file, or a folder");
 }
 
@@ -148,8 +149,12 @@ void add_train(CLI::App& app, int& status) {
       ->required();
   command->add_option("--validation", o->validation, "The same for evaluation after every epoch");
   command->add_option("--size", o->size, "Rows and columns that images of a folder get");
-  command->add_option("--epochs", o->epochs)->capture_default_str();
-  command->add_option("--batch", o->batch, "Rows per step")->capture_default_str();
+  command->add_option("--epochs", o->epochs)
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  command->add_option("--batch", o->batch, "Rows per step")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
   command->add_option("--optimizer", o->optimizer)
       ->check(CLI::IsMember(snug::optim::rule_names()))
       ->capture_default_str();
