@@ -191,6 +191,7 @@ FunctionOptions options_of(const nb::dict& options) {
   o.guarded = {nb::cast<bool>(guarded[0]), nb::cast<bool>(guarded[1]), nb::cast<bool>(guarded[2])};
   o.no_default_updates = nb::cast<bool>(options["no_default_updates"]);
   o.strict_math = nb::cast<bool>(options["strict_math"]);
+  o.profile = nb::cast<bool>(options["profile"]);
   o.on_unused_input =
       nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
   o.threads = nb::cast<int>(options["threads"]);
@@ -326,6 +327,18 @@ void bind_function(nb::module_& m) {
       .def("__str__", &MemoryReport::describe)
       .def("__repr__", &MemoryReport::describe);
 
+  nb::class_<ProfileReport::StepTime>(m, "StepTime")
+      .def_ro("name", &ProfileReport::StepTime::name)
+      .def_ro("result", &ProfileReport::StepTime::result)
+      .def_ro("where", &ProfileReport::StepTime::where)
+      .def_ro("count", &ProfileReport::StepTime::count)
+      .def_ro("seconds", &ProfileReport::StepTime::seconds);
+  nb::class_<ProfileReport>(m, "ProfileReport")
+      .def_ro("calls", &ProfileReport::calls)
+      .def_ro("seconds", &ProfileReport::seconds)
+      .def_ro("steps", &ProfileReport::steps)
+      .def("describe", &ProfileReport::describe, nb::arg("most") = 20);
+
   make_type(m);
   m.def("compile", compile, nb::arg("inputs"), nb::arg("outputs"), nb::arg("result").none(),
         nb::arg("options"));
@@ -339,6 +352,9 @@ void bind_function(nb::module_& m) {
         return while_others_run([&] { return state_of(self).function.explain(); });
       },
       "The graph after each stage, the rules that fired, times and kernels.");
+  method(
+      "_profile", [](nb::handle self) { return state_of(self).function.profile(); },
+      "Where the time of its calls went.");
   method(
       "counter",
       [](nb::handle self, const std::string& name) {

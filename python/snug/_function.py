@@ -278,6 +278,7 @@ def function(
     memory      the budget: bytes or text like "4GiB"
     precision   "bfloat16": products and convolutions of float32 round operands and results, which
                 some CPUs do many times as fast; sums, parameters and the rest stay float32
+    profile     take the time of every step: print(f.profile)
     micro_batches, threads, contexts, strict_math, disabled_passes
                 slices of the batch; threads of a call; calls at the same time; functions of at
                 most 1 ULP; rewrites to leave out
@@ -379,6 +380,7 @@ def function(
         renewed=renewed,
         no_default_updates=bool(no_default_updates),
         strict_math=bool(strict_math),
+        profile=bool(profile),
         ignore_unused=unused == "ignore",
         threads=chosen_threads,
         contexts=contexts,
@@ -395,6 +397,4 @@ def function(
         made._implicit = [(entry.variable, entry.name, state) for entry, state in implicit]
     if chosen != get_mode(None):
         made._mode = chosen
-    if profile:
-        made._profiled = True
     return made

@@ -127,19 +127,36 @@ class Maker:
 
 
 class Profile:
-    """What function(..., profile=True) gives: steps, kernels and times are in f.explain()."""
+    """Where the time of the calls went, of a function made with profile=True."""
 
     def __init__(self, function: _core.Function):
         self._function = function
 
     @property
     def fct_callcount(self) -> int:
-        return self._function.counter("calls")
+        """Calls so far."""
+        return self._function._profile().calls
+
+    @property
+    def fct_call_time(self) -> float:
+        """Seconds in steps of all calls."""
+        return self._function._profile().seconds
+
+    @property
+    def steps(self) -> list[_core.StepTime]:
+        """Name, result, where, count and seconds of every step, the longest first."""
+        return self._function._profile().steps
+
+    def __str__(self) -> str:
+        return self._function._profile().describe()
 
     def summary(
         self, file: Any = None, n_ops_to_print: int = 20, n_apply_to_print: int = 20
     ) -> None:
-        print(self._function.explain(), file=file or sys.stderr)
+        """Prints it, by default to standard error."""
+        name = f"profile of {self._function.name or 'a function'}"
+        text = self._function._profile().describe(max(n_ops_to_print, n_apply_to_print))
+        print(f"{name}: {text}", end="", file=file or sys.stderr)
 
 
 class _Methods:
@@ -178,7 +195,7 @@ class _Methods:
     @property
     def profile(self):
         """A Profile if it was made with profile=True, else None."""
-        return Profile(self) if getattr(self, "_profiled", False) else None
+        return Profile(self) if self._source[3]["profile"] else None
 
     @property
     def fn(self):
@@ -214,6 +231,8 @@ class _Methods:
             )
         options["no_default_updates"] = True
         options["ignore_unused"] = True
+        if profile is not None:
+            options["profile"] = bool(profile)
         options["name"] = name or options["name"]
         if delete_updates:
             outputs = outputs[: len(outputs) - len(renewed)]
@@ -241,8 +260,6 @@ class _Methods:
             ]
         made = _core.compile(_with_defaults(self), outputs, result, options)
         made.__dict__.update(_attributes(self))
-        if profile is not None:
-            made._profiled = bool(profile)
         return made
 
     def __reduce_ex__(self, protocol):

@@ -20,6 +20,7 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "renewed": [],
         "no_default_updates": False,
         "strict_math": False,
+        "profile": False,
         "ignore_unused": False,
         "threads": 0,
         "contexts": 1,

@@ -74,6 +74,7 @@ MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values
 }
 void Function::free() const { impl_->free(); }
 std::string Function::explain() const { return impl_->explain(); }
+ProfileReport Function::profile() const { return impl_->profile(); }
 std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
 Function::View Function::view() const { return impl_->view(); }
 std::size_t Function::input_count() const { return impl_->input_types.size(); }

@@ -40,6 +40,7 @@ struct FunctionOptions {
   /// do many times as fast; sums, parameters and all else stay float32. Mode::Fast only.
   DType precision = DType::F32;
   bool strict_math = false;
+  bool profile = false;  // take the time of every step; Mode::Fast only
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
   int threads = 0;                                // 0: all cores
   int contexts = 1;                               // calls that may run at the same time
@@ -64,6 +65,19 @@ struct MemoryReport {
   std::vector<std::string> recomputed;          // tasks that run twice to fit the budget
   std::string note;                             // "not known before running: ..." or ""
   std::string describe() const;                 // an aligned table
+};
+
+/// Where the time of the calls of a function made with `profile` went.
+struct ProfileReport {
+  struct StepTime {
+    std::string name, result, where;  // result: "float32 (8, 64)"; where: the user's line
+    std::int64_t count;
+    double seconds;  // of all calls together
+  };
+  std::int64_t calls = 0;
+  double seconds = 0;
+  std::vector<StepTime> steps;  // the longest first
+  std::string describe(std::size_t most = 20) const;
 };
 
 class FunctionImpl;
@@ -117,6 +131,8 @@ class Function {
   MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
   /// The graph after each stage, the rules that fired, times and kernels.
   std::string explain() const;
+  /// Empty unless made with FunctionOptions::profile.
+  ProfileReport profile() const;
   /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",
   /// "kernels_from_cache"; "arena_bytes" are kept for the next call.
   std::int64_t counter(std::string_view name) const;

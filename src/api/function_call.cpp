@@ -311,6 +311,9 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
                         shared_[i].variable->name);
     state.observer = &guard;
   }
+  const bool profile = options_.profile && options_.mode == Mode::Fast;
+  StepTimer timer(profile ? c.executable->steps.size() : 0);
+  if (profile) state.observer = &timer;
   auto work = [&] {
     copy_arguments(c);
     run_steps(*c.executable, state);
@@ -329,6 +332,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     }
     omp_set_num_threads(before);
   }
+  if (profile) times_.add(*c.executable, state, timer.seconds());
   finish(c);
   guard.throw_late();
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/function.h"
+#include "api/profile.h"
 #include "compile.h"
 #include "exec/arena.h"
 #include "graph/capture.h"
@@ -55,6 +56,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
   std::string explain();
+  ProfileReport profile() const { return times_.report(); }
   std::int64_t counter(std::string_view name) const;
   std::int64_t arena_bytes() const;  // of all contexts
   Function::View view();
@@ -128,6 +130,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
   std::vector<std::shared_ptr<const Planned>> plans_;
   CompileTrace trace_;
+  StepTimes times_;
   std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
                kernels_compiled_ = 0, kernels_from_cache_ = 0;
 

@@ -1,7 +1,7 @@
 """function() as Theano has it: inputs, modes, the function object, and filtering of arguments."""
 
 import inspect
-import os
+import io
 
 import numpy as np
 import pytest
@@ -208,8 +208,22 @@ def test_profile_and_accept_inplace():
     f = snug.function([x], x * 2, profile=True, accept_inplace=True)
     f([1])
     assert f.profile.fct_callcount == 1 and snug.function([x], x).profile is None
-    with open(os.devnull, "w") as file:
-        f.profile.summary(file)
+    assert f.copy().profile.fct_callcount == 0 and f.copy(profile=False).profile is None
+
+
+def test_profile_names_steps_results_and_lines():
+    x = T.fmatrix("x")
+    f = snug.function([x], T.dot(x, x).sum(), profile=True, name="square")
+    for _ in range(3):
+        f(np.ones((4, 4), np.float32))
+    profile = f.profile
+    step = next(s for s in profile.steps if s.result == "float32 (4, 4)")
+    assert step.count == 3 and step.seconds > 0 and "test_function_interface.py" in step.where
+    assert profile.fct_call_time == pytest.approx(sum(s.seconds for s in profile.steps))
+    file = io.StringIO()
+    profile.summary(file)
+    assert file.getvalue().startswith("profile of square: 3 calls, ")
+    assert f"1 x  {step.name}" in str(profile)
 
 
 # ---- modes

@@ -1,0 +1,32 @@
+"""Training steps of the networks of convnets.py in Snug, on commands from standard input."""
+
+import sys
+
+import numpy as np
+from convnets_worker import NETWORKS, serve
+
+import snug
+import snug.tensor as T
+from snug import nn, optim
+
+
+def make(network, precision, variant):
+    """A function that makes a training step of numpy arrays, and the number of parameters."""
+    snug.config.floatX = "float32"
+    model = nn.make_model(network)
+    x = T.tensor4("x")
+    y = T.ltensor3("y") if network == "unet" else T.lvector("y")
+    scores = model(x, training=True)
+    loss = nn.cross_entropy(scores.dimshuffle(0, 2, 3, 1) if network == "unet" else scores, y)
+    params = model.parameters()
+    step = snug.function(
+        [x, y],
+        loss,
+        updates=optim.momentum(loss, params, 1e-3, momentum=0.9),
+        precision=precision,
+    )
+    return step, sum(int(np.prod(p.get_value(borrow=True).shape)) for p in params)
+
+
+if __name__ == "__main__":
+    serve(make, snug.__version__, *sys.argv[1:])

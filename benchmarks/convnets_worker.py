@@ -1,0 +1,60 @@
+"""What the contestants of convnets.py share: the networks' inputs, and the loop over commands."""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+# batch, shape of an image, classes
+NETWORKS = {
+    "vgg-small": (128, (1, 28, 28), 10),
+    "vgg16": (8, (3, 224, 224), 1000),
+    "resnet50": (8, (3, 224, 224), 1000),
+    "unet": (2, (1, 256, 256), 2),
+}
+
+
+def batch_of(network):
+    count, shape, classes = NETWORKS[network]
+    rng = np.random.default_rng(1)
+    labels = (count, *shape[1:]) if network == "unet" else (count,)
+    return rng.random((count, *shape), np.float32), rng.integers(0, classes, labels)
+
+
+def resident(key="VmRSS"):
+    """Bytes of this process in memory; VmHWM: the most there were."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+
+def answer(**values):
+    print(json.dumps(values), flush=True)
+
+
+def serve(make, version, network, precision, variant):
+    """Answers "step N" with the seconds of a step, the median of N, and "end" with the memory."""
+    before = resident()
+    images, labels = batch_of(network)
+    start = time.perf_counter()
+    step, parameters = make(network, precision, variant)
+    first = float(step(images, labels))
+    answer(
+        version=version,
+        parameters=parameters,
+        first_loss=first,
+        first_seconds=time.perf_counter() - start,
+    )
+    for line in sys.stdin:
+        command, *rest = line.split()
+        if command == "end":
+            break
+        seconds = []
+        for _ in range(int(rest[0])):
+            start = time.perf_counter()
+            loss = float(step(images, labels))
+            seconds.append(time.perf_counter() - start)
+        answer(seconds=sorted(seconds)[len(seconds) // 2], loss=loss)
+    answer(before=before, peak=resident("VmHWM"))
+    os._exit(0)
