@@ -75,8 +75,8 @@ std::string ProfileReport::describe(std::size_t most) const {
   text += "\nby step\n";
   for (std::size_t i = 0; i < steps.size() && i < most; ++i) {
     const StepTime& s = steps[i];
-    std::string line = fmt::format("{:<{}}  {:<{}}  {}", s.name, name_width, s.result,
-                                   result_width, s.where);
+    std::string line =
+        fmt::format("{:<{}}  {:<{}}  {}", s.name, name_width, s.result, result_width, s.where);
     line.erase(line.find_last_not_of(' ') + 1);
     text += row(s.seconds, s.count, line);
   }

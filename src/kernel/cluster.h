@@ -24,7 +24,12 @@ struct Cluster {
   std::optional<std::uint32_t> task_node;  // the node of a library call, loop or size task
   SizeDims space;
   bool reduced_set = false;
-  std::uint32_t reduced = 0;                         // axes of space that reductions fold
+  std::uint32_t reduced = 0;  // axes of space that reductions fold
+  /// The reduced axes come before all others in memory: reductions run down columns. Such a kernel
+  /// is cut into blocks of rows, so nothing in it may wait for a result and then run over them
+  /// again.
+  bool columns = false;
+  std::unordered_set<std::uint32_t> late;            // members known only after a reduction
   bool has_index = false;                            // a member asks for its index
   std::vector<std::uint32_t> nodes;                  // in topological order
   std::unordered_set<std::uint32_t> reads;           // nodes of other units

@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kSmallExtent = 64;     // extents up to here are constants in the code
 constexpr std::int64_t kBlockPoints = 16384;  // points per partial reduction
 constexpr std::int64_t kBlockRows = 1024;     // or rows, where they are no single axis
+constexpr std::int64_t kColumnRows = 64;      // or rows of many columns
 
 struct Loops {
   std::vector<SizeId> extents;
@@ -76,7 +77,6 @@ void bind_kernel(SizeTable& sizes, Kernel& k, const Loops& loops,
 std::vector<std::vector<std::uint32_t>> find_in_place(const KernelSpec& spec,
                                                       const std::vector<BodyOperand>& operands) {
   std::vector<std::vector<std::uint32_t>> candidates(operands.size());
-  if (spec.block) return candidates;
   std::vector<std::size_t> written(operands.size(), SIZE_MAX), read(operands.size(), 0);  // phases
   for (std::size_t phase = 0; phase < spec.phases.size(); ++phase)
     for (std::uint32_t i = spec.phases[phase].begin; i < spec.phases[phase].end; ++i) {
@@ -202,7 +202,8 @@ bool wants_blocks(const SizeTable& sizes, const Draft& d) {
     else
       inner_points = known && inner_points >= 0 ? inner_points * *known : -1;
   }
-  if (outer_points > kSmallExtent || (inner_points >= 0 && inner_points <= kBlockPoints))
+  if ((outer_points > kSmallExtent && !d.cluster.columns) ||
+      (inner_points >= 0 && inner_points <= (d.cluster.columns ? kColumnRows : kBlockPoints)))
     return false;
   for (const auto& t : b.body) {
     if (t.time > 1 && t.time % 2 == 0) return false;
@@ -245,6 +246,14 @@ void place_partials(Program& p, const Draft& d, const std::vector<Partial>& part
   }
 }
 
+/// How much of the first inner axis makes about kColumnRows rows.
+std::int64_t column_block(const SizeTable& sizes, const Loops& loops) {
+  std::int64_t rows = 1;
+  for (std::size_t i = loops.outer + 1; i < loops.extents.size(); ++i)
+    rows *= std::max<std::int64_t>(sizes.known(loops.extents[i]).value_or(kSmallExtent / 4), 1);
+  return std::max<std::int64_t>(kColumnRows / rows, 1);
+}
+
 /// First half: everything up to time 0, each Reduce stored as a partial result per block. Gives the
 /// number of blocks.
 SizeId emit_partials(Program& p, const Draft& d, bool strict, std::vector<Partial>& partials) {
@@ -280,7 +289,9 @@ SizeId emit_partials(Program& p, const Draft& d, bool strict, std::vector<Partia
   finish_part(sizes, half, 1);
   // Blocks of whole rows where the inner axes did not merge.
   bool one_axis = loops.extents.size() - loops.outer == 1 && b.outer == 0;
-  half.spec.block = one_axis ? kBlockPoints : kBlockRows;
+  half.spec.block = one_axis            ? kBlockPoints
+                    : d.cluster.columns ? column_block(sizes, loops)
+                                        : kBlockRows;
   SizeId blocks = sizes.ceil_div(loops.extents[loops.outer], sizes.constant(half.spec.block));
   loops.extents[0] = blocks;
   place_partials(p, d, partials, blocks);

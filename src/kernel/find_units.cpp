@@ -7,6 +7,8 @@
 namespace snug {
 namespace {
 
+constexpr std::int64_t kFewRows = 64, kFewColumns = 8;
+
 /// Units are numbered as they are made; a node joins a cluster only if everything it reads comes
 /// from units of smaller or the same number, so the units are in a valid order by construction.
 /// Where two clusters of the same loops meet in a node, the later one may move into the earlier.
@@ -195,16 +197,20 @@ class UnitFinder {
     if (!map) return false;
     std::uint32_t covered = axes_of(*map), all = c.required_axes(sizes_);
     bool full = (covered & all) == all;
-    if (has(*n.op, kReduction)) return full && join_reduction(c, id, *map);
+    const bool late = waits(c, id);
+    if (c.columns && late && (full || (covered & c.reduced))) return false;
+    if (has(*n.op, kReduction)) return full && join_reduction(unit, id, *map);
     bool indexed = has(*n.op, kGenerator);
     if (indexed && (!full || !in_order(*map) || c.reduced)) return false;
     if (!full && (!c.reduced || (covered & c.reduced))) return false;
     c.has_index |= indexed;
+    if (late) c.late.insert(id);
     c.loops[id] = c.maps[id] = *map;
     return true;
   }
 
-  bool join_reduction(Cluster& c, std::uint32_t id, const AxisMap& map) const {
+  bool join_reduction(std::uint32_t unit, std::uint32_t id, const AxisMap& map) {
+    Cluster& c = units_.clusters[unit];
     const auto& dropped = g_.node(id).attrs.ints("axes");
     std::uint32_t axes = 0;
     AxisMap kept;
@@ -217,11 +223,53 @@ class UnitFinder {
     if (c.reduced_set && c.reduced != axes) return false;
     if (!c.reduced_set && c.has_index && !trailing(axes, c.space.size())) return false;
     if (!c.reduced_set && !reducible_members(c, axes)) return false;
-    c.reduced_set = true;
-    c.reduced = axes;
     c.loops[id] = map;
     c.maps[id] = kept;
+    if (!c.reduced_set) c.columns = runs_down_columns(unit, id, axes);
+    c.reduced_set = true;
+    c.reduced = axes;
+    c.late.insert(id);
     return true;
+  }
+
+  /// A value that `id` reads is known only after a reduction of the cluster.
+  bool waits(const Cluster& c, std::uint32_t id) const {
+    for (Value v : data_of(id))
+      if (c.late.count(units_.below_index_views(g_, v).node)) return true;
+    return false;
+  }
+
+  /// Whether most of what the unit reads whole, to reduce `axes` in `id`, lies in memory with those
+  /// axes first; not if there are few rows or columns.
+  bool runs_down_columns(std::uint32_t unit, std::uint32_t id, std::uint32_t axes) const {
+    const Cluster& c = units_.clusters[unit];
+    std::int64_t rows = 1, columns = 1;  // 0: not known
+    for (std::size_t i = 0; i < c.space.size(); ++i) {
+      std::int64_t& count = axes >> i & 1 ? rows : columns;
+      count *= sizes_.known(c.space[i]).value_or(0);
+    }
+    if ((rows > 0 && rows <= kFewRows) || (columns > 0 && columns < kFewColumns)) return false;
+    int yes = 0, no = 0;
+    auto vote = [&](std::uint32_t member) {
+      for (Value v : data_of(member)) {
+        if (unit_of(v) == unit) continue;
+        AxisMap map = c.loops.at(member);
+        for (; units_.kind[v.node] == NodeKind::IndexView; v = g_.node(v).inputs[0])
+          map = below_view(g_, v.node, map);
+        std::uint32_t seen = 0;
+        bool first = true;
+        for (std::size_t j = 0; j < map.size(); ++j) {
+          if (map[j] < 0 || sizes_.is(g_.type(v).dims[j], 1)) continue;
+          const bool reduced = axes >> map[j] & 1;
+          if (reduced && (seen & ~axes)) first = false;
+          seen |= 1u << map[j];
+        }
+        if (seen == c.required_axes(sizes_)) ++(first ? yes : no);
+      }
+    };
+    for (std::uint32_t member : c.nodes) vote(member);
+    vote(id);
+    return yes > no;
   }
 
   /// Members that cover only part of the space must lie outside the axes to be reduced.

@@ -89,6 +89,7 @@ void KernelEmitter::emit() {
   auto points = [&] {
     bool across = plan.mode == Mode::Outer || plan.mode == Mode::Flat;
     if (!across) return outer_point();
+    if (plan.rows) return row_by_row();
     bool long_inner = s.outer < s.rank() && !plan.unroll_inner;
     std::vector<KernelSpec::Phase> outer;
     for (const KernelSpec::Phase& p : s.phases)
@@ -331,6 +332,18 @@ void KernelEmitter::outer_point() {
       inner_phase(phase);
     else
       run(phase);
+}
+
+void KernelEmitter::row_by_row() {
+  vector_loop(1, {}, [&] { start_partials(); });
+  std::vector<std::size_t> axes(s.rank() - s.outer);
+  std::iota(axes.begin(), axes.end(), s.outer);
+  const std::vector<KernelSpec::Phase> phases(s.phases.begin(), s.phases.end() - 1);
+  nest(axes, 0, [&] {
+    vector_loop(1, phases, [&] {
+      for (const KernelSpec::Phase& phase : phases) run(phase);
+    });
+  });
 }
 
 void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {

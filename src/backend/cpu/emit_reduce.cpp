@@ -52,7 +52,26 @@ void KernelEmitter::start_reduce(std::uint32_t i) {
   accumulators_[i] = acc;
 }
 
+void KernelEmitter::start_partials() {
+  for (std::uint32_t i = 0; i < s.body.size(); ++i) {
+    if (s.body[i].prim != Prim::Reduce) continue;
+    DType t = s.body[i].dtype;
+    V start = identity(static_cast<ReduceOp>(s.body[i].integer), t, register_type(t, true));
+    for (unsigned k = 0; k < copies_; ++k) store(plan.partial_of[i], k, start, true);
+  }
+}
+
+void KernelEmitter::fold_partial(std::uint32_t i) {
+  const Instr& in = s.body[i];
+  for (unsigned k = 0; k < copies_; ++k) {
+    V old = load(plan.partial_of[i], k);
+    V next = combine(static_cast<ReduceOp>(in.integer), in.dtype, old, operand(in.a, k, true));
+    store(plan.partial_of[i], k, next, true);
+  }
+}
+
 void KernelEmitter::fold(std::uint32_t i) {
+  if (plan.rows) return fold_partial(i);
   const Instr& in = s.body[i];
   auto op = static_cast<ReduceOp>(in.integer);
   DType t = s.body[in.a].dtype;

@@ -50,6 +50,7 @@ class KernelEmitter {
                    const std::function<void()>& body);
   void at_vectors(V start, unsigned copies, V remaining, const std::function<void()>& body);
   void outer_point();
+  void row_by_row();
   void inner_phase(const KernelSpec::Phase& phase);
   void unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase);
   bool streams(std::size_t operand) const;
@@ -62,6 +63,8 @@ class KernelEmitter {
   // emit_reduce.cpp
   void start_reduce(std::uint32_t i);
   void fold(std::uint32_t i);
+  void start_partials();
+  void fold_partial(std::uint32_t i);
   void finish_reduce(std::uint32_t i);
   V combine(ReduceOp op, DType t, V x, V y);
   V better(ReduceOp op, DType t, V x, V x_at, V y, V y_at);

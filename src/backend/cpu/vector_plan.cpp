@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace snug {
 
@@ -12,6 +13,7 @@ constexpr std::int64_t kMaxUnrolledPoints = 64;
 constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120;
 constexpr int kMaxStreamingWeight = 16, kMaxShortRowsWeight = 30;
 constexpr std::int64_t kMaxTilePoints = 16;
+constexpr int kMaxPerRowWeight = 8;  // of what could be computed once for all rows
 
 /// Instructions of the machine, roughly.
 int weight(const Instr& in) {
@@ -112,6 +114,36 @@ std::vector<bool> find_varying(const KernelSpec& s, const VectorPlan& plan) {
   return varying;
 }
 
+/// Where each Reduce of partial reductions is stored, if that is all that follows them and each may
+/// be accumulated there; else nothing.
+std::vector<std::size_t> find_partials(const KernelSpec& s, const VectorPlan& plan) {
+  const KernelSpec::Phase& last = s.phases.back();
+  std::vector<std::size_t> stored(s.body.size(), SIZE_MAX);
+  std::size_t reduces = 0, stores = 0;
+  for (std::uint32_t i = 0; i < last.begin; ++i) {
+    const Instr& in = s.body[i];
+    if (in.prim != Prim::Reduce) continue;
+    ++reduces;
+    const bool arg = in.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax);
+    if (arg || in.dtype == DType::Bool || !plan.varying[i]) return {};
+  }
+  for (std::size_t phase = 0; phase + 1 < s.phases.size(); ++phase) {
+    if (s.phases[phase].inner) continue;
+    if (phase_weight(s, s.phases[phase]) > kMaxPerRowWeight) return {};
+    for (std::uint32_t i = s.phases[phase].begin; i < s.phases[phase].end; ++i)
+      if (s.body[i].prim == Prim::Store) return {};
+  }
+  for (std::uint32_t i = last.begin; i < last.end; ++i) {
+    const Instr& in = s.body[i];
+    if (in.prim != Prim::Store || s.body[in.a].prim != Prim::Reduce) return {};
+    const KernelSpec::Operand& o = s.operands[in.integer];
+    if (o.dtype != s.body[in.a].dtype || o.strides[plan.axis] != 1) return {};
+    if (std::exchange(stored[in.a], static_cast<std::size_t>(in.integer)) != SIZE_MAX) return {};
+    ++stores;
+  }
+  return !last.inner && reduces == stores ? stored : std::vector<std::size_t>{};
+}
+
 unsigned choose_unroll(int weight) { return weight <= 12 ? 4 : weight <= 40 ? 2 : 1; }
 
 unsigned choose_lanes(const KernelSpec& s, const HostCpu& host) {
@@ -170,6 +202,9 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
       tiles = tiles || plan.tiled[o];
     }
     if (tiles) plan.unroll = 1;
+    plan.varying = find_varying(s, plan);
+    if (s.block && has_inner) plan.partial_of = find_partials(s, plan);
+    plan.rows = !plan.partial_of.empty();
     plan.masked_only = !tiles && plan.unroll == 1 && body > kMaskedOnlyWeight;
     plan.streaming = !has_inner && body <= kMaxStreamingWeight;
   } else {

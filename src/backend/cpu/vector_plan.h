@@ -21,7 +21,11 @@ struct VectorPlan {
   std::size_t axis = 0;       // the vector axis; Flat: the last axis, and the one before it
   unsigned unroll = 1;        // vectors per iteration; several accumulators in Inner mode
   bool unroll_inner = false;  // inner loops have short constant extents and become straight code
-  bool masked_only = false;   // one masked loop and no loop of whole vectors: less code
+  /// Outer mode, partial reductions: row after row of the inner axes, each from end to end along
+  /// the vector axis, as it lies in memory. The partial results are the accumulators.
+  bool rows = false;
+  std::vector<std::size_t> partial_of;  // rows: per instruction, the operand a Reduce is stored in
+  bool masked_only = false;             // one masked loop and no loop of whole vectors: less code
   /// Outer mode, short inner loops: how many points they have, and per operand whether its rows
   /// lie packed one after the other, so that whole vectors of it can be sorted into lanes.
   std::int64_t inner_points = 0;
