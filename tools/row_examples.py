@@ -133,6 +133,7 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "softmax": lambda x: _core.softmax(x(2)),
     "solve": lambda x: T.slinalg.solve(x(2), x(2)),
     "sort": lambda x: T.sort(x(2)),
+    "standardize": lambda x: T.nnet.bn.batch_normalization_train(x(2), x(1), x(1))[0],
     "svd": lambda x: T.nlinalg.svd(x(2))[1],
     "svdvals": lambda x: T.nlinalg.svd(x(2), compute_uv=False),
     "switch": lambda x: T.switch(x(2, "bool"), x(2), x(2)),

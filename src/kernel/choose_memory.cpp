@@ -71,7 +71,8 @@ class MemoryChooser {
   bool cheap_again(std::uint32_t root) const {
     std::vector<std::uint32_t> stack{root};
     std::unordered_set<std::uint32_t> seen{root};
-    std::size_t instructions = 0, operands = 0;
+    const int ndim = g_.type({root, 0}).ndim();
+    std::size_t instructions = 0, operands = 0, whole = 0;  // whole: as large as the value
     while (!stack.empty()) {
       std::uint32_t id = stack.back();
       stack.pop_back();
@@ -86,13 +87,14 @@ class MemoryChooser {
         v = units_.below_index_views(g_, v);
         if (!seen.insert(v.node).second) continue;
         bool stored = v.node < root && (units_.kind[v.node] != NodeKind::Fused || memory_[v.node]);
-        if (stored)
+        if (stored) {
           operands += g_.type(v).ndim() > 0;
-        else
+          whole += g_.type(v).ndim() >= ndim;
+        } else
           stack.push_back(v.node);
       }
     }
-    return operands <= 2;
+    return operands <= 2 || (whole <= 1 && operands <= 4);
   }
 
   const Graph& g_;

@@ -18,9 +18,9 @@ class LayerNorm : public Layer {
     add("bias", {size}, init::zeros());
   }
   Expr forward(const Expr& x, Pass&) override {
-    Expr centred = x - mean(x, -1, true);
-    Expr variance = mean(sqr(centred), -1, true);
-    Expr y = centred / sqrt(variance + typed_number(options_.epsilon, x.dtype()));
+    const Expr deviation = sqrt(var(x, -1, true) + typed_number(options_.epsilon, x.dtype()));
+    Expr y = standardize(x, mean(x, -1, true), typed_number(1, x.dtype()) / deviation,
+                         {x.ndim() - 1});
     return options_.affine ? y * variable(0) + variable(1) : y;
   }
 

@@ -73,6 +73,12 @@ struct BatchNormalization {
   Expr out, mean, inverse_deviation;    // statistics have size 1 on the axes
   Expr running_mean, running_variance;  // the new ones; null if none were given
 };
+/// (x - mean) * inverse_deviation, where both are the statistics of x over `axes` (sorted), with
+/// these axes of size 1. The gradient by x has what goes through them, so they get none: one pass
+/// over x less than by the definition.
+Expr standardize(const Expr& x, const Expr& mean, const Expr& inverse_deviation,
+                 const std::vector<std::int64_t>& axes);
+
 /// x normalised by its own mean and variance over `axes`: (x - mean) * gamma / sqrt(variance +
 /// epsilon) + beta. Running statistics move by `factor` towards those of the batch; the variance is
 /// that of the population. Parameters have as many dimensions as x, or those that are not

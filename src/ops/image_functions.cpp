@@ -161,6 +161,13 @@ struct Batch {
 
 }  // namespace
 
+Expr standardize(const Expr& x, const Expr& mean, const Expr& inverse_deviation,
+                 const std::vector<std::int64_t>& axes) {
+  Attrs attrs;
+  attrs.set("axes", axes);
+  return apply(ops::standardize, {x, mean, inverse_deviation}, attrs);
+}
+
 BatchNormalization batch_normalization_train(const Arg& given, const Arg& gamma, const Arg& beta,
                                              const std::vector<std::int64_t>& axes,
                                              const Coefficient& epsilon, const Coefficient& factor,
@@ -175,7 +182,8 @@ BatchNormalization batch_normalization_train(const Arg& given, const Arg& gamma,
   Expr average = mean(b.x, b.axes, true), variance = var(b.x, b.axes, true);
   Expr inverse = one / sqrt(variance + epsilon.in(b.x.dtype()));
   BatchNormalization out;
-  out.out = (b.x - average) * (b.parameter(gamma.expr) * inverse) + b.parameter(beta.expr);
+  out.out = standardize(b.x, average, inverse, b.axes) * b.parameter(gamma.expr) +
+            b.parameter(beta.expr);
   out.mean = average;
   out.inverse_deviation = inverse;
   if (!running_mean) return out;

@@ -49,7 +49,7 @@ extern const OpDef conv2d, conv2d_grad_input, conv2d_grad_weight, conv3d, conv3d
 // pool.cpp
 extern const OpDef max_pool, max_unpool, max_pool_take, average_pool, average_pool_grad;
 // softmax.cpp
-extern const OpDef softmax, log_softmax;
+extern const OpDef softmax, log_softmax, standardize;
 // watch.cpp
 extern const OpDef assert_, disconnected_grad, grad_clip, grad_scale, print, undefined_grad;
 // loop.cpp

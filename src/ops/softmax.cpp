@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +31,66 @@ void softmax_reference(const ReferenceArgs& r) {
   }
 }
 
+bool normalised(const Attrs& attrs, std::int64_t axis) {
+  const Attrs::Ints& axes = attrs.ints("axes");
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+void standardize_rule(Infer& f) {
+  const Type x = f.in(0);
+  for (std::size_t i : {0, 1, 2}) require_float(f, i);
+  for (std::size_t i : {1, 2}) {
+    require_same_dtype(f, 0, i);
+    const Type& s = f.in(i);
+    if (s.ndim() != x.ndim())
+      f.error(Fault::Type,
+              fmt::format("statistics of {} dimensions for {}", s.ndim(), x.ndim()));
+    for (std::size_t k = 0; k < x.dims.size(); ++k)
+      f.require_equal(
+          s.dims[k], normalised(f.attrs, static_cast<std::int64_t>(k)) ? f.sizes.one() : x.dims[k],
+          fmt::format("standardize: the statistics do not fit axis {}", k));
+  }
+  f.out(x);
+}
+
+/// Element k of a statistic for element i of x.
+void standardize_reference(const ReferenceArgs& r) {
+  const RefTensor &x = *r.x[0], &mean = *r.x[1], &inverse = *r.x[2];
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    std::int64_t rest = i, k = 0, stride = 1;
+    for (std::size_t axis = x.shape.size(); axis-- > 0; rest /= x.shape[axis]) {
+      if (normalised(r.attrs, static_cast<std::int64_t>(axis))) continue;
+      k += rest % x.shape[axis] * stride;
+      stride *= x.shape[axis];
+    }
+    r.y[0].f[i] = (x.f[i] - mean.f[k]) * inverse.f[k];
+  }
+}
+
+/// All of the gradient goes to x: what goes through the mean and the deviation is in it.
+Exprs standardize_grad(const GradArgs& g) {
+  const Attrs::Ints& axes = g.attrs.ints("axes");
+  const Expr &dy = g.dy[0], &y = g.y[0];
+  return {g.x[2] * (dy - snug::mean(dy, axes, true) - y * snug::mean(dy * y, axes, true)), Expr(),
+          Expr()};
+}
+
+BatchRule batch_standardize(const BatchArgs& a) {
+  return a.axis[0] != kWhole && normalised(a.attrs, a.axis[0]) ? BatchRule{} : batch_same(a);
+}
+
 }  // namespace
+
+const OpDef standardize = {
+    .name = "standardize",
+    .doc = "(x - mean) * inverse, of the mean and the inverse deviation of x itself over `axes`.",
+    .arity = 3,
+    .infer = standardize_rule,
+    .grad = standardize_grad,
+    .reference = standardize_reference,
+    .batch = batch_standardize,
+    .samples = {.integers = false, .numpy = "(a - b) * c"},
+};
 
 const OpDef softmax = {
     .name = "softmax",

@@ -151,6 +151,7 @@ const OpDef* const kOps[] = {
     &ops::sort,
     &ops::sqr,
     &ops::sqrt,
+    &ops::standardize,
     &ops::stop_gradient,
     &ops::sub,
     &ops::sum,

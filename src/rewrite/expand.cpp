@@ -37,10 +37,19 @@ std::optional<Value> expand_log_softmax(Builder& b, Value root) {
   return cast(b, call(b, "sub", {s.z, log_total}), s.dtype);
 }
 
+/// In at least float32: halves have too few digits for a difference.
+std::optional<Value> expand_standardize(Builder& b, Value root) {
+  const DType dtype = b.type(root).dtype, wide = size_of(dtype) == 2 ? DType::F32 : dtype;
+  Value difference =
+      call(b, "sub", {cast(b, operand(b, root, 0), wide), cast(b, operand(b, root, 1), wide)});
+  return cast(b, call(b, "mul", {difference, cast(b, operand(b, root, 2), wide)}), dtype);
+}
+
 constexpr CodeRule kCode[] = {
     {"softmax(x) -> exp(x - max(x)) / sum(exp(x - max(x)))", "softmax", expand_softmax, ""},
     {"log_softmax(x) -> x - max(x) - log(sum(exp(x - max(x))))", "log_softmax", expand_log_softmax,
      ""},
+    {"standardize(x, m, s) -> (x - m) * s", "standardize", expand_standardize, ""},
 };
 
 }  // namespace

@@ -5,7 +5,7 @@ import pytest
 
 import snug
 import snug.tensor as T
-from conformance import agree_gradient
+from conformance import agree_gradient, rows
 from snug.tensor.nnet import bn
 
 
@@ -50,6 +50,44 @@ def test_float32_stays():
     outputs = bn.batch_normalization_train(x, g, g, running_mean=g, running_var=g)
     assert [y.dtype for y in outputs] == ["float32"] * 5
     assert len(bn.batch_normalization_train(x, g, g)) == 3
+
+
+@rows("standardize")
+@pytest.mark.parametrize("mode", ["fast", "check", "reference"])
+def test_gradients_are_those_of_the_definition(row, mode):
+    """Also the second ones, which go through the mean and the deviation."""
+    rng = np.random.default_rng(2)
+    x, weight = T.dtensor4("x"), rng.normal(size=(3, 4, 2, 5))
+    one, zero = np.ones(4), np.zeros(4)
+    mean, var = (f(x, axis=(0, 2, 3), keepdims=True) for f in (T.mean, T.var))
+    written = (x - mean) / T.sqrt(var + 1e-4)
+    made = bn.batch_normalization_train(x, one, zero, "spatial")[0]
+    results = []
+    for y in (written, made):
+        first = snug.grad((weight * T.tanh(y)).sum(), x)
+        results.append([y, first, snug.grad((first**2).sum(), x)])
+    a = rng.normal(size=weight.shape)
+    for wanted, found in zip(*(snug.function([x], r, mode=mode)(a) for r in results), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+    agree_gradient(row, made, [x], [a], 1e-5)
+
+
+@pytest.mark.parametrize("rows_, channels", [(65, 8), (200, 33), (1000, 100), (3, 70)])
+def test_statistics_down_columns_in_float32(rows_, channels):
+    """Rows are read in blocks, by any number of threads with the same result."""
+    rng = np.random.default_rng(3)
+    a = rng.normal(3, 2, (rows_, channels)).astype("float32")
+    x, g = T.fmatrix("x"), np.ones(channels, "float32")
+    y = bn.batch_normalization_train(x, g, g, epsilon=1e-5)[0]
+    outputs = [y, snug.grad((y * a).sum(), x, consider_constant=[]), x.max(0), x.sum(0)]
+    one, two = (snug.function([x], outputs, threads=n)(a) for n in (1, 2))
+    for u, v in zip(one, two, strict=True):
+        np.testing.assert_array_equal(u, v)
+    wide = a.astype("float64")
+    want = definition(wide, 1, 1, (0,), 1e-5)[0]
+    np.testing.assert_allclose(one[0], want, rtol=2e-6, atol=4e-6)
+    np.testing.assert_array_equal(one[2], a.max(0))
+    np.testing.assert_allclose(one[3], wide.sum(0), rtol=1e-6)
 
 
 def test_gradient():
