@@ -19,8 +19,8 @@ class LayerNorm : public Layer {
   }
   Expr forward(const Expr& x, Pass&) override {
     const Expr deviation = sqrt(var(x, -1, true) + typed_number(options_.epsilon, x.dtype()));
-    Expr y = standardize(x, mean(x, -1, true), typed_number(1, x.dtype()) / deviation,
-                         {x.ndim() - 1});
+    Expr y =
+        standardize(x, mean(x, -1, true), typed_number(1, x.dtype()) / deviation, {x.ndim() - 1});
     return options_.affine ? y * variable(0) + variable(1) : y;
   }
 

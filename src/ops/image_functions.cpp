@@ -182,8 +182,8 @@ BatchNormalization batch_normalization_train(const Arg& given, const Arg& gamma,
   Expr average = mean(b.x, b.axes, true), variance = var(b.x, b.axes, true);
   Expr inverse = one / sqrt(variance + epsilon.in(b.x.dtype()));
   BatchNormalization out;
-  out.out = standardize(b.x, average, inverse, b.axes) * b.parameter(gamma.expr) +
-            b.parameter(beta.expr);
+  out.out =
+      standardize(b.x, average, inverse, b.axes) * b.parameter(gamma.expr) + b.parameter(beta.expr);
   out.mean = average;
   out.inverse_deviation = inverse;
   if (!running_mean) return out;

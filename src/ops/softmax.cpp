@@ -43,12 +43,11 @@ void standardize_rule(Infer& f) {
     require_same_dtype(f, 0, i);
     const Type& s = f.in(i);
     if (s.ndim() != x.ndim())
-      f.error(Fault::Type,
-              fmt::format("statistics of {} dimensions for {}", s.ndim(), x.ndim()));
+      f.error(Fault::Type, fmt::format("statistics of {} dimensions for {}", s.ndim(), x.ndim()));
     for (std::size_t k = 0; k < x.dims.size(); ++k)
-      f.require_equal(
-          s.dims[k], normalised(f.attrs, static_cast<std::int64_t>(k)) ? f.sizes.one() : x.dims[k],
-          fmt::format("standardize: the statistics do not fit axis {}", k));
+      f.require_equal(s.dims[k],
+                      normalised(f.attrs, static_cast<std::int64_t>(k)) ? f.sizes.one() : x.dims[k],
+                      fmt::format("standardize: the statistics do not fit axis {}", k));
   }
   f.out(x);
 }

@@ -41,6 +41,31 @@ Descs descs(const ConvShape& s, DType dtype, bool any, Tag image) {
           {sizes({s.n, s.o}, {s.od, s.oh, s.ow}), type, image}};
 }
 
+/// The gradient by images of a convolution with stride 1 is a convolution of dy with turned
+/// filters, from o channels to c. oneDNN 2.6 does it so a third faster than as a gradient.
+bool is_forward(ConvKind kind, const ConvShape& s) {
+  const std::int64_t rows = (s.kh - 1) * s.dh, columns = (s.kw - 1) * s.dw;
+  return kind == ConvKind::GradInput && s.axes == 2 && s.sh == 1 && s.sw == 1 &&
+         std::max(s.top, s.bottom) <= rows && std::max(s.left, s.right) <= columns;
+}
+ConvShape forward_shape(const ConvShape& s) {
+  const std::int64_t rows = (s.kh - 1) * s.dh, columns = (s.kw - 1) * s.dw;
+  ConvShape t = s;
+  t.c = s.o, t.h = s.oh, t.w = s.ow;
+  t.o = s.c, t.oh = s.h, t.ow = s.w;
+  t.top = rows - s.top, t.bottom = rows - s.bottom;
+  t.left = columns - s.left, t.right = columns - s.right;
+  return t;
+}
+/// The plain filters of `s` as those of forward_shape(s).
+dnnl::memory::desc swapped_filters(const ConvShape& s, DType dtype) {
+  const std::int64_t taps = s.taps(), in = s.group_in(), out = s.group_out();
+  if (s.groups == 1) return {{s.c, s.o, s.kh, s.kw}, data_type(dtype), {taps, s.c * taps, s.kw, 1}};
+  return {{s.groups, in, out, s.kh, s.kw},
+          data_type(dtype),
+          {out * in * taps, taps, in * taps, s.kw, 1}};
+}
+
 /// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
 struct Operand {
   bool staged = false;
@@ -49,10 +74,14 @@ struct Operand {
 using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 
 /// `outside`: how images lie in memory. `inside`: the layout that oneDNN works in; if it is another
-/// they are reordered on the way.
-std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag outside,
-                             Tag inside, const Operands& operands, std::uint64_t workspace_begin) {
-  const Descs plain = descs(s, dtype, false, outside);
+/// they are reordered on the way. `as_forward`: a gradient by images by a forward convolution.
+std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forward, DType dtype,
+                             Tag outside, Tag inside, const Operands& operands,
+                             std::uint64_t workspace_begin) {
+  const ConvShape s = as_forward ? forward_shape(given) : given;
+  if (as_forward) kind = ConvKind::Forward;
+  Descs plain = descs(s, dtype, false, outside);
+  if (as_forward) plain.w = swapped_filters(given, dtype);
   const Descs any = descs(s, dtype, true, inside);
   dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
@@ -76,8 +105,8 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag
   switch (kind) {
     case ConvKind::Forward: {
       if (is_reference(forward)) return nullptr;
-      const auto x = chain->in_layout(place(0, plain.x), forward.src_desc());
-      const auto w = chain->in_layout(place(1, plain.w), forward.weights_desc());
+      const auto x = chain->in_layout(place(as_forward, plain.x), forward.src_desc());
+      const auto w = chain->in_layout(place(!as_forward, plain.w), forward.weights_desc());
       const auto out = place(2, plain.y);
       const auto y = chain->out_layout(out, forward.dst_desc());
       chain->step(dnnl::convolution_forward(forward),
@@ -122,22 +151,25 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& s, DType dtype, Tag
 
 /// Turns every kernel by 180 degrees: the order of its taps is reversed. `to` may be `from`.
 template <class T>
-void turn(const T* from, T* to, std::int64_t kernels, std::int64_t taps) {
-  for (std::int64_t i = 0; i < kernels; ++i, from += taps, to += taps)
-    for (std::int64_t low = 0, high = taps - 1; low <= high; ++low, --high) {
-      const T a = from[low], b = from[high];
-      to[low] = b;
-      to[high] = a;
-    }
+void turn_kernels(const T* from, T* to, std::int64_t kernels, std::int64_t taps, int threads) {
+  native::parallel_ranges(
+      kernels, kernels * taps, threads, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t first = begin * taps; first < end * taps; first += taps)
+          for (std::int64_t low = first, high = first + taps - 1; low <= high; ++low, --high) {
+            const T a = from[low], b = from[high];
+            to[low] = b;
+            to[high] = a;
+          }
+      });
 }
 void turn(std::int64_t element_bytes, const std::byte* from, std::byte* to, std::int64_t kernels,
-          std::int64_t taps) {
+          std::int64_t taps, int threads) {
   if (element_bytes == 4)
-    turn(reinterpret_cast<const std::uint32_t*>(from), reinterpret_cast<std::uint32_t*>(to),
-         kernels, taps);
+    turn_kernels(reinterpret_cast<const std::uint32_t*>(from), reinterpret_cast<std::uint32_t*>(to),
+                 kernels, taps, threads);
   else
-    turn(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<std::uint16_t*>(to),
-         kernels, taps);
+    turn_kernels(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<std::uint16_t*>(to),
+                 kernels, taps, threads);
 }
 
 /// Which of (input 0, input 1, output) is the weight.
@@ -150,36 +182,9 @@ class ConvCall : public native::Call {
   /// Null if oneDNN does not do it well in `compute`.
   static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, const ConvShape& s,
                                         DType compute) {
-    Operands operands;
-    std::uint64_t bytes = 0;
-    const bool convert = site.out[0].dtype != compute;
-    for (int i = 0; i < 3; ++i) {
-      operands[i].staged = convert || (s.flip && s.taps() > 1 && i == weight_operand(kind));
-      if (!operands[i].staged) continue;
-      operands[i].offset = bytes;
-      const Dims& shape = (i < 2 ? site.in[i] : site.out[0]).shape;
-      bytes += native::align64(product(shape) * size_of(compute));
-    }
-    const native::OmpThreads scope(site.threads);
-    const std::string key = fmt::format(
-        "conv {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
-        "{} {},{},{} {},{} {},{}",
-        static_cast<int>(kind), name_of(site.out[0].dtype), name_of(compute), site.threads, s.n,
-        s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left, s.right, s.sh, s.sw,
-        s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back, s.sd, s.dd);
-    auto chain = cached_chain(key, [&] {
-      const Tag outside = s.axes == 3 ? Tag::ncdhw : Tag::nhwc;
-      std::shared_ptr<Chain> made;
-      if (s.axes == 2) made = build(kind, s, compute, outside, outside, operands, bytes);
-      return made ? made : build(kind, s, compute, outside, Tag::any, operands, bytes);
-    });
-    if (!chain) return nullptr;
-    auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s));
-    call->operands_ = operands;
-    call->compute_ = compute;
-    call->workspace = chain->workspace();
-    call->chain_ = std::move(chain);
-    return call;
+    if (is_forward(kind, s))
+      if (auto call = make(site, kind, s, compute, true)) return call;
+    return make(site, kind, s, compute, false);
   }
 
   void run(const RunArgs& args) const override {
@@ -191,10 +196,48 @@ class ConvCall : public native::Call {
   }
 
  private:
-  ConvCall(const CallSite& site, ConvKind kind, const ConvShape& s)
-      : Call(site), kind_(kind), shape_(s) {}
+  ConvCall(const CallSite& site, ConvKind kind, const ConvShape& s, bool turns)
+      : Call(site), kind_(kind), shape_(s), turns_(turns) {}
 
-  bool turned(int i) const { return shape_.flip && i == weight_operand(kind_); }
+  static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, const ConvShape& s,
+                                        DType compute, bool as_forward) {
+    const bool turns = s.flip != as_forward && s.taps() > 1;
+    Operands operands;
+    std::uint64_t bytes = 0;
+    const bool convert = site.out[0].dtype != compute;
+    for (int i = 0; i < 3; ++i) {
+      operands[i].staged = convert || (turns && i == weight_operand(kind));
+      if (!operands[i].staged) continue;
+      operands[i].offset = bytes;
+      const Dims& shape = (i < 2 ? site.in[i] : site.out[0]).shape;
+      bytes += native::align64(product(shape) * size_of(compute));
+    }
+    const native::OmpThreads scope(site.threads);
+    const std::string key = fmt::format(
+        "conv {} {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
+        "{} {},{},{} {},{} {},{}",
+        static_cast<int>(kind), as_forward, name_of(site.out[0].dtype), name_of(compute),
+        site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left,
+        s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back,
+        s.sd, s.dd);
+    auto chain = cached_chain(key, [&] {
+      const Tag outside = s.axes == 3 ? Tag::ncdhw : Tag::nhwc;
+      std::shared_ptr<Chain> made;
+      if (s.axes == 2)
+        made = build(kind, s, as_forward, compute, outside, outside, operands, bytes);
+      if (made || as_forward) return made;
+      return build(kind, s, false, compute, outside, Tag::any, operands, bytes);
+    });
+    if (!chain) return nullptr;
+    auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s, turns));
+    call->operands_ = operands;
+    call->compute_ = compute;
+    call->workspace = chain->workspace();
+    call->chain_ = std::move(chain);
+    return call;
+  }
+
+  bool turned(int i) const { return turns_ && i == weight_operand(kind_); }
   std::int64_t kernels() const { return shape_.o * shape_.group_in(); }
 
   void stage(int i, const std::byte* from, std::byte* to) const {
@@ -203,12 +246,13 @@ class ConvCall : public native::Call {
                     threads_);
       from = to;
     }
-    if (turned(i)) turn(size_of(compute_), from, to, kernels(), shape_.taps());
+    if (turned(i)) turn(size_of(compute_), from, to, kernels(), shape_.taps(), threads_);
   }
 
   void unstage(std::byte* from, std::byte* to) const {
     const bool convert = out_[0].dtype != compute_;
-    if (turned(2)) turn(size_of(compute_), from, convert ? from : to, kernels(), shape_.taps());
+    if (turned(2))
+      turn(size_of(compute_), from, convert ? from : to, kernels(), shape_.taps(), threads_);
     if (convert)
       native::narrow(out_[0].dtype, reinterpret_cast<const float*>(from), to,
                      product(out_[0].shape), threads_);
@@ -216,6 +260,7 @@ class ConvCall : public native::Call {
 
   ConvKind kind_;
   ConvShape shape_;
+  bool turns_;  // the weight, by 180 degrees
   Operands operands_;
   DType compute_ = DType::F32;
   std::shared_ptr<const Chain> chain_;

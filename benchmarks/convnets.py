@@ -1,0 +1,141 @@
+"""Training steps of convolutional networks beside PyTorch's: time and memory.
+
+    .venv/bin/python benchmarks/convnets.py --torch PYTHON [--networks a,b] [--precision p,q]
+                                            [--rounds N] [--compiled] [--json FILE]
+
+PYTHON is an interpreter that has PyTorch, of an environment outside this tree:
+
+    python3 -m venv ~/torch-env && ~/torch-env/bin/pip install torch numpy
+
+Every contestant is a fresh process with 2 threads that makes steps (forward, gradients, momentum) on
+command, on the same batch; the rounds are interleaved. A time is the median of the rounds, a ratio
+the median of the ratios of the rounds. Memory is the most the process ever had resident, and what of
+that came after its imports. PyTorch runs eagerly in both layouts of its images, and the faster one
+counts; --compiled adds torch.compile.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from convnets_worker import NETWORKS
+
+HERE = Path(__file__).resolve().parent
+
+
+class Worker:
+    """A contestant: a process that makes steps."""
+
+    def __init__(self, python, script, *arguments):
+        environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+        self.process = subprocess.Popen(
+            [python, HERE / script, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.start = self.answer()
+        self.seconds = []
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended")
+        return json.loads(line)
+
+    def ask(self, command):
+        print(command, file=self.process.stdin, flush=True)
+        return self.answer()
+
+    def end(self):
+        self.memory = self.ask("end")
+        self.process.wait()
+
+
+def median_ratio(a, b):
+    return statistics.median(x / y for x, y in zip(a.seconds, b.seconds, strict=True))
+
+
+def measure(network, precision, options):
+    """The rows of one network in one precision, by contestant."""
+    variants = ["eager", "channels_last"] + ["compiled"] * options.compiled
+    workers = {"snug": Worker(sys.executable, "convnets_snug.py", network, precision, "")}
+    for variant in variants:
+        name = f"torch {variant}"
+        workers[name] = Worker(options.torch, "convnets_torch.py", network, precision, variant)
+    counts = {worker.start["parameters"] for worker in workers.values()}
+    if len(counts) != 1:
+        raise SystemExit(f"{network}: the models differ: {counts} parameters")
+    steps = 1
+    for worker in workers.values():
+        taken = worker.ask("step 2")["seconds"]
+        steps = max(steps, round(0.5 / taken))
+    for _ in range(options.rounds):
+        for worker in workers.values():
+            worker.seconds.append(worker.ask(f"step {steps}")["seconds"])
+    for worker in workers.values():
+        worker.end()
+    return workers
+
+
+def mib(count):
+    return f"{count / 2**20:.0f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--torch", required=True, help="an interpreter that has PyTorch")
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
+    print(f"{'':33} {'ms/step':>9} {'snug /':>7} {'MiB':>7} {'after':>7} {'snug /':>7} {'first':>7}")
+    print(f"{'':33} {'':>9} {'it':>7} {'peak':>7} {'import':>7} {'it':>7} {'step s':>7}")
+    for network in options.networks.split(","):
+        for precision in options.precision.split(","):
+            workers = measure(network, precision, options)
+            snug = workers["snug"]
+            for name, worker in workers.items():
+                grown = worker.memory["peak"] - worker.memory["before"]
+                ours = snug.memory["peak"] - snug.memory["before"]
+                row = {
+                    "network": network,
+                    "precision": precision,
+                    "contestant": name,
+                    "version": worker.start["version"],
+                    "seconds": statistics.median(worker.seconds),
+                    "snug_time_ratio": median_ratio(snug, worker),
+                    "peak": worker.memory["peak"],
+                    "grown": grown,
+                    "snug_memory_ratio": snug.memory["peak"] / worker.memory["peak"],
+                    "snug_grown_ratio": ours / grown,
+                    "first_seconds": worker.start["first_seconds"],
+                }
+                rows.append(row)
+                text = f"{network} x {NETWORKS[network][0]} {precision}" if name == "snug" else ""
+                print(
+                    f"{text:24}\n  {name + ' ' + row['version'].split('+')[0]:31}"
+                    if text
+                    else f"  {name + ' ' + row['version'].split('+')[0]:31}",
+                    f"{1e3 * row['seconds']:9.1f} {row['snug_time_ratio']:7.2f}"
+                    f" {mib(row['peak']):>7} {mib(grown):>7} {row['snug_grown_ratio']:7.2f}"
+                    f" {row['first_seconds']:7.1f}",
+                    flush=True,
+                )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
