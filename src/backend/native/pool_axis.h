@@ -25,6 +25,10 @@ struct PoolAxis {
     if (divide == Divide::ByInside) return last(k) - first(k);
     return std::min(window, size + high - start(k));
   }
+  /// Every place lies in exactly one window.
+  bool tiles() const {
+    return window == stride && low == 0 && high == 0 && windows * window == size;
+  }
   /// The windows whose cell `cell` lies inside: [first, second).
   std::pair<std::int64_t, std::int64_t> meeting(std::int64_t cell) const {
     const std::int64_t offset = cell - low;

@@ -6,6 +6,7 @@
 #include "backend/native/parallel.h"
 #include "backend/native/pool_axis.h"
 #include "backend/native/routines.h"
+#include "backend/native/vectors.h"
 
 namespace snug::native {
 namespace {
@@ -100,22 +101,21 @@ class PoolLastCall : public Call {
       s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
         float* const best = y + n * s.pooled() + at;
         I* const cell_of = index + n * s.pooled() + at;
-        bool first = true;
-        s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
-          const float* const in = image + place;
-          const I number = static_cast<I>(cell);
-          if (first) {
-            std::copy_n(in, s.channels, best);
-            std::fill_n(cell_of, s.channels, number);
-            first = false;
-            return;
-          }
-          for (std::int64_t c = 0; c < s.channels; ++c) {
-            const float a = in[c], b = best[c];
-            const bool larger = (a > b) | ((a != a) & (b == b));
-            best[c] = larger ? a : b;
-            cell_of[c] = larger ? number : cell_of[c];
-          }
+        const Floats lowest = Floats{} - std::numeric_limits<float>::infinity();
+        const Ints first =
+            Ints{} + static_cast<std::int32_t>(s.y.first(oy) * s.x.window + s.x.first(ox));
+        in_lanes(s.channels, [&](std::int64_t c, auto count) {
+          Floats top = lowest;
+          Ints where = first;
+          s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
+            Floats a;
+            load(a, image + place + c, count);
+            const auto larger = (a > top) | ((a != a) & (top == top));
+            top = larger ? a : top;
+            where = larger ? Ints{} + static_cast<std::int32_t>(cell) : where;
+          });
+          store(top, best + c, count);
+          store(where, cell_of + c, count);
         });
       });
     });
@@ -139,17 +139,29 @@ class PoolLastCall : public Call {
 
   template <class I>
   void unpool(const Shape& s, const float* dy, const I* index, float* dx) const {
-    every_image(s, dx, [&](std::int64_t n, std::int64_t row) {
-      s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
-        const float* const in = dy + n * s.pooled() + at;
-        const I* const cell_of = index + n * s.pooled() + at;
-        s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
-          float* const out = dx + n * s.image() + place;
-          for (std::int64_t c = 0; c < s.channels; ++c)
-            out[c] += cell_of[c] == static_cast<I>(cell) ? in[c] : 0.0f;
+    const auto add = [&](bool covered) {
+      return [&s, dy, index, dx, covered](std::int64_t n, std::int64_t row) {
+        s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
+          const float* const from = dy + n * s.pooled() + at;
+          const I* const cell_of = index + n * s.pooled() + at;
+          in_lanes(s.channels, [&](std::int64_t c, auto count) {
+            Floats in, sum = {};
+            Ints where;
+            load(in, from + c, count);
+            load(where, cell_of + c, count);
+            s.cells(oy, ox, [&](std::int64_t place, std::int64_t cell) {
+              float* const out = dx + n * s.image() + place + c;
+              if (!covered) load(sum, out, count);
+              store(sum + (where == static_cast<std::int32_t>(cell) ? in : Floats{}), out, count);
+            });
+          });
         });
-      });
-    });
+      };
+    };
+    if (s.y.tiles() && s.x.tiles())
+      every_row(s, add(true));
+    else
+      every_image(s, dx, add(false));
   }
 
   /// What the sum of a window is divided by.
