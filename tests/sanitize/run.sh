@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds the library and the C++ tests with the address and undefined behaviour sanitizers in
-# build/sanitize, and runs them.
+# Builds the library with the address and undefined behaviour sanitizers in build/sanitize, and runs
+# the C++ tests of build/ with it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=build/sanitize
@@ -8,7 +8,8 @@ build=build/sanitize
 if ! grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" $build/CMakeCache.txt; then rm -rf $build; fi
 [ -f $build/build.ninja ] ||
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=None -DSNUG_SANITIZE=ON \
-    -DSNUG_PYTHON=OFF -DSNUG_TOOL=OFF >/dev/null
+    -DSNUG_PYTHON=OFF -DSNUG_TOOL=OFF \
+    -DSNUG_TEST_OBJECTS="$PWD/build/CMakeFiles/snug_tests.dir/tests/cpp" >/dev/null
 ninja -C $build snug_tests
 # The kernel cache is tested on its own: what is compiled here stays apart from the user's.
 export XDG_CACHE_HOME=$PWD/$build/cache
