@@ -1,11 +1,12 @@
-"""Training steps of convolutional networks beside PyTorch's: time and memory.
+"""Training steps of convolutional networks beside those of PyTorch and JAX: time and memory.
 
-    .venv/bin/python benchmarks/convnets.py --torch PYTHON [--networks a,b] [--precision p,q]
-                                            [--rounds N] [--compiled] [--json FILE]
+    .venv/bin/python benchmarks/convnets.py --torch PYTHON [--compiled] [--jax PYTHON]
+        [--networks a,b] [--precision p,q] [--rounds N] [--json FILE]
 
-PYTHON is an interpreter that has PyTorch, of an environment outside this tree:
+PYTHON is an interpreter that has PyTorch, or JAX, of an environment outside this tree:
 
     python3 -m venv ~/torch-env && ~/torch-env/bin/pip install torch numpy
+    python3 -m venv ~/jax-env && ~/jax-env/bin/pip install jax numpy
 
 Every contestant is a fresh process with 2 threads that makes steps (forward, gradients, momentum) on
 command, on the same batch; the rounds are interleaved. A time is the median of the rounds, a ratio
@@ -64,21 +65,21 @@ def median_ratio(a, b):
 
 def measure(network, precision, options):
     """The rows of one network in one precision, by contestant."""
-    variants = ["eager", "channels_last"] + ["compiled"] * options.compiled
     workers = {"snug": Worker(sys.executable, "convnets_snug.py", network, precision, "")}
-    for variant in variants:
+    for variant in ["eager", "channels_last"] + ["compiled"] * options.compiled:
         name = f"torch {variant}"
         workers[name] = Worker(options.torch, "convnets_torch.py", network, precision, variant)
+    if options.jax:
+        workers["jax"] = Worker(options.jax, "convnets_jax.py", network, precision, "")
     counts = {worker.start["parameters"] for worker in workers.values()}
     if len(counts) != 1:
         raise SystemExit(f"{network}: the models differ: {counts} parameters")
-    steps = 1
-    for worker in workers.values():
-        taken = worker.ask("step 2")["seconds"]
-        steps = max(steps, round(0.5 / taken))
+    steps = {}
+    for name, worker in workers.items():
+        steps[name] = max(1, round(0.5 / worker.ask("step 2")["seconds"]))
     for _ in range(options.rounds):
-        for worker in workers.values():
-            worker.seconds.append(worker.ask(f"step {steps}")["seconds"])
+        for name, worker in workers.items():
+            worker.seconds.append(worker.ask(f"step {steps[name]}")["seconds"])
     for worker in workers.values():
         worker.end()
     return workers
@@ -91,6 +92,7 @@ def mib(count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", required=True, help="an interpreter that has PyTorch")
+    parser.add_argument("--jax", help="an interpreter that has JAX")
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--rounds", type=int, default=7)
@@ -100,7 +102,9 @@ def main():
     rows = []
     cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name"))
     print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
-    print(f"{'':33} {'ms/step':>9} {'snug /':>7} {'MiB':>7} {'after':>7} {'snug /':>7} {'first':>7}")
+    print(
+        f"{'':33} {'ms/step':>9} {'snug /':>7} {'MiB':>7} {'after':>7} {'snug /':>7} {'first':>7}"
+    )
     print(f"{'':33} {'':>9} {'it':>7} {'peak':>7} {'import':>7} {'it':>7} {'step s':>7}")
     for network in options.networks.split(","):
         for precision in options.precision.split(","):
@@ -123,11 +127,10 @@ def main():
                     "first_seconds": worker.start["first_seconds"],
                 }
                 rows.append(row)
-                text = f"{network} x {NETWORKS[network][0]} {precision}" if name == "snug" else ""
+                if name == "snug":
+                    print(f"{network} x {NETWORKS[network][0]} {precision}")
                 print(
-                    f"{text:24}\n  {name + ' ' + row['version'].split('+')[0]:31}"
-                    if text
-                    else f"  {name + ' ' + row['version'].split('+')[0]:31}",
+                    f"  {name + ' ' + row['version'].split('+')[0]:31}",
                     f"{1e3 * row['seconds']:9.1f} {row['snug_time_ratio']:7.2f}"
                     f" {mib(row['peak']):>7} {mib(grown):>7} {row['snug_grown_ratio']:7.2f}"
                     f" {row['first_seconds']:7.1f}",

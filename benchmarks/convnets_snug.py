@@ -3,7 +3,7 @@
 import sys
 
 import numpy as np
-from convnets_worker import NETWORKS, serve
+from convnets_worker import serve
 
 import snug
 import snug.tensor as T

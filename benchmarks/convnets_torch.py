@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from convnets_worker import NETWORKS, serve
+from convnets_worker import serve
 from torch import nn
 
 torch.set_num_threads(2)
