@@ -8,11 +8,11 @@ PYTHON is an interpreter that has PyTorch, or JAX, of an environment outside thi
     python3 -m venv ~/torch-env && ~/torch-env/bin/pip install torch numpy
     python3 -m venv ~/jax-env && ~/jax-env/bin/pip install jax numpy
 
-Every contestant is a fresh process with 2 threads that makes steps (forward, gradients, momentum) on
-command, on the same batch; the rounds are interleaved. A time is the median of the rounds, a ratio
-the median of the ratios of the rounds. Memory is the most the process ever had resident, and what of
-that came after its imports. PyTorch runs eagerly in both layouts of its images, and the faster one
-counts; --compiled adds torch.compile.
+Every contestant is a fresh process on the same 2 cores that makes steps (forward, gradients,
+momentum) on command, on the same batch; the rounds are interleaved. A time is the median of the
+rounds, a ratio the median of the ratios of the rounds. Memory is the most the process ever had
+resident, and what of that came after its imports. PyTorch runs eagerly in both layouts of images,
+and the faster one counts; --compiled adds torch.compile.
 """
 
 import argparse
@@ -39,6 +39,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
+            preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
             text=True,
         )
         self.start = self.answer()
@@ -100,7 +101,8 @@ def main():
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = []
-    cpu = next(line for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    cpus = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu = next(line for line in cpus if line.startswith("model name"))
     print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
     print(
         f"{'':33} {'ms/step':>9} {'snug /':>7} {'MiB':>7} {'after':>7} {'snug /':>7} {'first':>7}"

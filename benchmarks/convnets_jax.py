@@ -1,11 +1,6 @@
 """Training steps of the networks of convnets.py in JAX, on commands from standard input."""
 
-import os
 import sys
-
-# Two threads, as the others.
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads=2"
-os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
 import jax
 import jax.numpy as jnp
