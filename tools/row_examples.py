@@ -32,6 +32,11 @@ class Maker:
         return variable
 
 
+def _standardize(x: Maker) -> Any:
+    v = x(2)
+    return T.nnet.bn.batch_normalization_train(v, T.ones_like(v[0]), T.zeros_like(v[0]))[0]
+
+
 def _loop(x: Maker) -> Any:
     states, _ = snug.loop(lambda i, e, h: ([T.maximum(h[0], e[0])], []), [x(2)], [x(1)])
     return states[0]
@@ -133,7 +138,7 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "softmax": lambda x: _core.softmax(x(2)),
     "solve": lambda x: T.slinalg.solve(x(2), x(2)),
     "sort": lambda x: T.sort(x(2)),
-    "standardize": lambda x: T.nnet.bn.batch_normalization_train(x(2), x(1), x(1))[0],
+    "standardize": _standardize,
     "svd": lambda x: T.nlinalg.svd(x(2))[1],
     "svdvals": lambda x: T.nlinalg.svd(x(2), compute_uv=False),
     "switch": lambda x: T.switch(x(2, "bool"), x(2), x(2)),

@@ -540,6 +540,13 @@ def softmax_step(logarithm):
     return build
 
 
+def standardize_step(program, x, v):
+    wide = v.astype("float64")
+    ones, zeros = T.ones_like(x[0]), T.zeros_like(x[0])
+    y = T.nnet.bn.batch_normalization_train(x, ones, zeros, epsilon=0.1)[0]
+    return y, (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 0.1)
+
+
 def loop_step(program, x, v):
     _, (sums,) = snug.loop(
         lambda i, e, h: ([h[0] + e[0]], [h[0] + e[0]]), [x], [T.zeros_like(x[0])]
@@ -751,6 +758,7 @@ on("average_pool", all_of(matrix, pictures), average_pool_step, False)
 on("average_pool_grad", all_of(matrix, pictures), average_pool_grad_step, False)
 on("softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(False), False)
 on("log_softmax", all_of(matrix, lambda v: v.shape[1] > 0), softmax_step(True), False)
+on("standardize", all_of(matrix, lambda v: v.shape[0] > 0), standardize_step, False)
 on("loop", all_of(filled, numbers, dims(1, 3)), loop_step, False)
 on("cast", dims(0), cast_step)
 

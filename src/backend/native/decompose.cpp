@@ -317,11 +317,11 @@ class LstsqCall : public Call {
       T size = 1;
       lapack_int rank = 0, integers = 1;
       if (smaller(a) > 0)
-        gelsd(int(m), int(n), int(k), none, none, int(both), none, T(-1), &rank, &size, -1,
+        gelsd(int(m), int(n), solved(k), none, none, int(both), none, T(-1), &rank, &size, -1,
               &integers);
       integers_ = integers;
       work_ = work_bytes(size);
-      workspace = align64(m * n * sizeof(T)) + align64(both * k * sizeof(T)) +
+      workspace = align64(m * n * sizeof(T)) + align64(both * solved(k) * sizeof(T)) +
                   align64(integers_ * sizeof(lapack_int)) + work_;
     });
   }
@@ -332,6 +332,11 @@ class LstsqCall : public Call {
   }
 
  private:
+  /// Right-hand sides that LAPACK is given: it refuses none.
+  static int solved(std::int64_t given) {
+    return static_cast<int>(std::max<std::int64_t>(given, 1));
+  }
+
   template <class T>
   void solve(const RunArgs& args) const {
     const ArgDesc &a = in(args, 0), &b = in(args, 1);
@@ -346,7 +351,8 @@ class LstsqCall : public Call {
     }
     Parts parts(args.workspace);
     T* const w = parts.take<T>(m * n);
-    T* const right = parts.take<T>(both * k);
+    T* const right = parts.take<T>(both * solved(k));
+    if (k == 0) std::fill_n(right, both, T{});
     auto* const integers = parts.take<lapack_int>(integers_);
     T* const work = parts.take<T>(0);
     copy(by_columns(a.dtype, m, n), reinterpret_cast<std::byte*>(w), a, args.in[0], threads_);
@@ -360,7 +366,7 @@ class LstsqCall : public Call {
                                        : static_cast<T>(rcond_);
     lapack_int rank = 0;
     check_result("lstsq", "gelsd",
-                 gelsd(int(m), int(n), int(k), w, right, int(both), s, rcond, &rank, work,
+                 gelsd(int(m), int(n), solved(k), w, right, int(both), s, rcond, &rank, work,
                        work_size<T>(work_), integers),
                  m, n);
     rank_out = rank;
