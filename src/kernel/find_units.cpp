@@ -43,6 +43,7 @@ class UnitFinder {
   bool all_sizes(std::uint32_t id) const {
     const Node& n = g_.node(id);
     if (n.op == &kCopyOp || n.types.empty()) return false;
+    if (has(*n.op, kBarrier) && has(*n.op, kMayFail)) return false;  // it is there to run
     for (std::uint32_t k = 0; k < n.types.size(); ++k) {
       const Type& t = n.types[k];
       const bool nothing = t.ndim() == 1 && sizes_.is(t.dims[0], 0);  // the shape of a number

@@ -31,6 +31,14 @@ def test_identities(row, dtype):
 # ---- Print
 
 
+@pytest.mark.parametrize("mode", ["fast", "check", "reference"])
+def test_empty_integers_are_printed(mode):
+    x, seen = T.bvector("x"), []
+    y = Print("x", global_fn=lambda op, value: seen.append(value.shape))(x[0:0:2])
+    assert snug.function([x], y & y, mode=mode)(np.array([3], "int8")).shape == (0,)
+    assert seen == [(0,)]
+
+
 def test_prints_as_theano_does(capsys):
     x = T.dvector("x")
     f = snug.function([x], Print("msg", attrs=("__str__", "shape"))(x) * 2)
