@@ -18,6 +18,8 @@ class Checkpoints {
   /// Writes a checkpoint; then removes all but the newest `keep`, and what killed writers left
   /// behind. An error loses nothing that was there before.
   void save(std::int64_t step, const TensorFile& state, bool best = false);
+  /// The best one alone.
+  void save_best(std::int64_t step, const TensorFile& state);
 
   struct Found {
     std::string path;

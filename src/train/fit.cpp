@@ -145,9 +145,12 @@ class Loop {
     now_.trained = false;
     reset_sums();
     if (e.best && options_.restore_best && !checkpoints_) remember_best();
-    checkpoint(e.best);
     view_.epoch(e, history_, options_.epochs, planned_);
-    if (options_.on_epoch && !options_.on_epoch(e)) history_.stopped_early = ended_ = true;
+    if (!options_.on_epoch) return checkpoint(e.best);
+    if (checkpoints_ && e.best) checkpoints_->save_best(now_.step, state());
+    if (!options_.on_epoch(e)) history_.stopped_early = ended_ = true;
+    trainer_.check_masks();
+    checkpoint(false);
   }
 
   void train() {
@@ -248,7 +251,10 @@ class Loop {
   // ---- checkpoints
 
   void checkpoint(bool best) {
-    if (!checkpoints_) return;
+    if (checkpoints_) checkpoints_->save(now_.step, state(), best);
+  }
+
+  io::TensorFile state() const {
     io::TensorFile file;
     trainer_.save(file);
     const auto columns = static_cast<std::int64_t>(now_.sums.size());
@@ -275,7 +281,7 @@ class Loop {
       file.metadata[n.name] = fmt::format("{}", position_.*n.member);
     file.metadata["data.seed"] = fmt::format("{}", static_cast<std::int64_t>(position_.seed));
     file.metadata["data.shuffle"] = position_.shuffle ? "1" : "0";
-    checkpoints_->save(now_.step, file, best);
+    return file;
   }
 
   void resume() {
@@ -345,7 +351,7 @@ class Loop {
     }
     if (!checkpoints_) return;
     io::TensorFile model;
-    trainer_.save_model(model);
+    trainer_.save_parameters(model);
     io::save(options_.folder + "/model.safetensors", model);
   }
 

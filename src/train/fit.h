@@ -78,15 +78,20 @@ struct FitOptions {
   std::string memory = {};         // budget of a step, as in FunctionOptions
   std::int64_t micro_batches = 0;  // as in FunctionOptions
   int threads = 0;
+  /// As in FunctionOptions, of the step and the evaluation. Parameters stay float32.
+  DType precision = DType::F32;
   Progress progress = Progress::Auto;
-  /// After every epoch; false ends the training.
+  /// After every epoch; false ends the training. It may change the model, as prune does: the
+  /// checkpoint of the epoch is made after it, the best one before it.
   std::function<bool(const Epoch& epoch)> on_epoch = nullptr;
 };
 
 class Trainer;
 
 /// Trains on batches whose first field is the input and whose second one the target. A training
-/// that was stopped at any moment and resumed gives the same bits as one that was not. Ctrl-C
+/// that was stopped at any moment and resumed gives the same bits as one that was not. Weights that
+/// were pruned stay 0 (nn/prune.h); a model that is to be pruned on the way is masked before the
+/// training, for which prune(model, 0) is enough. Ctrl-C
 /// (request_interrupt) saves a checkpoint and returns.
 History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
 /// The same with functions that are compiled already.

@@ -48,6 +48,23 @@ std::vector<Expr> outputs_of(const Expr& predictions, const Expr& targets,
   return out;
 }
 
+constexpr std::string_view kMask = "mask/";
+
+/// The updates with pruned elements kept at 0, in averages of the parameters, too.
+Updates masked_updates(const optim::Updates& updates, Layer& model) {
+  Updates pairs = masked(updates.pairs, model);
+  std::size_t i = 0;  // of the trainable ones, which the averages follow
+  for (const Parameter& p : model.parameters()) {
+    if (!p.trainable) continue;
+    const std::size_t average = i++;
+    if (!p.mask || average >= updates.averages.size()) continue;
+    for (auto& [target, value] : pairs)
+      if (same(target, updates.averages[average]))
+        value = switch_(p.mask, value, typed_number(0, value.dtype()));
+  }
+  return pairs;
+}
+
 std::vector<double> run(const Function& function, const data::Batch& batch) {
   std::vector<double> values;
   for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
@@ -78,6 +95,13 @@ std::vector<NamedValue> values_of(Layer& model) {
   return out;
 }
 
+std::vector<NamedValue> masks_of(Layer& model) {
+  std::vector<NamedValue> out;
+  for (const Parameter& p : model.parameters())
+    if (p.mask) out.push_back({fmt::format("{}{}", kMask, p.name), as_shared(p.mask)});
+  return out;
+}
+
 void put_values(std::span<const NamedValue> values, io::TensorFile& file) {
   for (const NamedValue& v : values) file.tensors.push_back({v.name, v.shared->get_value(true)});
 }
@@ -95,7 +119,8 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                "{}: \"{}\" is {}, not {} {}", path, v.name,
                a ? fmt::format("{} {}", name_of(a->dtype), describe_shape(a->shape)) : "not there",
                name_of(dtype), describe_shape(shape)),
-           "it is of another model or optimizer");
+           v.name.starts_with(kMask) ? "it is of a model that was not pruned"
+                                     : "it is of another model or optimizer");
     found.push_back(a);
   }
   for (std::size_t i = 0; i < values.size(); ++i)
@@ -103,7 +128,7 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
 }
 
 Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
-    : metrics_(options.metrics.size()) {
+    : model_(model), metrics_(options.metrics.size()) {
   if (fields.size() < 2)
     fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
          "a row has an input and a target");
@@ -126,17 +151,25 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   const optim::Updates updates =
       optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
 
-  const FunctionOptions compile{.updates = masked(updates.pairs, model),
-                                .name = "train",
-                                .memory = options.memory,
-                                .micro_batches = options.micro_batches,
-                                .threads = options.threads};
+  FunctionOptions compile{.name = "evaluate",
+                          .memory = options.memory,
+                          .precision = options.precision,
+                          .threads = options.threads};
+  evaluate_ = function({x, y}, outputs_of(model(x), y, options), compile);
+  compile.name = "train";
+  compile.updates = masked_updates(updates, model);
+  compile.micro_batches = options.micro_batches;
   step_ = function({x, y}, outputs, compile);
-  evaluate_ = function({x, y}, outputs_of(model(x), y, options),
-                       {.name = "evaluate", .memory = options.memory, .threads = options.threads});
 
-  for (const Parameter& p : model.parameters()) add(p.name, p.variable);
+  const std::vector<Parameter> parameters = model.parameters();
+  for (const Parameter& p : parameters) add(p.name, p.variable);
   parameters_ = values_.size();
+  for (const Parameter& p : parameters)
+    if (p.mask) add(fmt::format("{}{}", kMask, p.name), p.mask);
+  model_values_ = values_.size();
+  const std::vector<Expr> trainable = model.trainable();
+  for (std::size_t i = 0; i < updates.averages.size(); ++i)
+    averages_.emplace_back(as_shared(updates.averages[i]), as_shared(trainable[i]));
   for (const Expr& state : updates.states) add("optimizer/" + state.name(), state);
   for (const Expr& e : topological(outputs))
     if (SharedVariable* s = as_shared(e); s && s->find_default_update()) {
@@ -161,8 +194,15 @@ std::vector<double> Trainer::evaluate(const data::Batch& batch) const {
 
 void Trainer::save(io::TensorFile& file) const { put_values(values_, file); }
 void Trainer::save_model(io::TensorFile& file) const { put_values(model(), file); }
+void Trainer::save_parameters(io::TensorFile& file) const {
+  put_values(model().first(parameters_), file);
+}
 
 void Trainer::restore(const io::TensorFile& file, const std::string& path) const {
+  for (const io::NamedArray& t : file.tensors)
+    if (t.name.starts_with(kMask) && parameters_ == model_values_)
+      fail(Fault::Value, fmt::format("{}: is of a pruned model, and this one is not", path),
+           "call prune(model, 0) before the training: the masks come from the checkpoint");
   take_values(values_, file, path);
 }
 
@@ -170,16 +210,28 @@ void Trainer::restore_model(const io::TensorFile& file, const std::string& path)
   take_values(model(), file, path);
 }
 
+void Trainer::check_masks() const {
+  std::size_t masks = 0;
+  model_.visit([&](const std::string&, Layer& layer) {
+    for (const Parameter& p : layer.own()) masks += static_cast<bool>(p.mask);
+  });
+  if (masks > model_values_ - parameters_)
+    fail(Fault::Value, "fit: the model was pruned for the first time during its training",
+         "call prune(model, 0) before it: the step is compiled with masks then");
+}
+
 void Trainer::restart(Layer& fresh) const {
   io::TensorFile file;
   put_values(values_of(fresh), file);
+  put_values(masks_of(fresh), file);
   restore_model(file, "the new model");
   const std::size_t random = values_.size() - starts_.size();
-  for (std::size_t i = parameters_; i < values_.size(); ++i) {
+  for (std::size_t i = model_values_; i < values_.size(); ++i) {
     SharedVariable& s = *values_[i].shared;
     s.set_value(i < random ? Array::zeros(s.type.dtype, s.shape())
                            : starts_[i - random].contiguous_copy());
   }
+  for (const auto& [average, parameter] : averages_) average->set_value(parameter->get_value());
 }
 
 void Trainer::set_rate(double rate) const {

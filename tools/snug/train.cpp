@@ -16,7 +16,8 @@ namespace data = snug::data;
 namespace nn = snug::nn;
 
 struct TrainOptions {
-  std::string model, data, validation, out, optimizer = "adam", memory, monitor;
+  std::string model, data, validation, out, optimizer = "adam", memory, monitor,
+                                     precision = "float32";
   std::int64_t epochs = 10, batch = 128, classes = 0, size = 0, patience = 0, checkpoint_steps = 0;
   std::uint64_t seed = 0;
   double rate = 0, weight_decay = -1;
@@ -126,6 +127,7 @@ int train(TrainOptions o) {
   options.resume = o.resume;
   options.memory = o.memory;
   options.threads = o.threads;
+  options.precision = *snug::dtype_from_name(o.precision);
   std::signal(SIGINT, on_interrupt);
   const nn::History history = nn::fit(*model, loader, options);
   if (history.interrupted) return 130;
@@ -169,6 +171,12 @@ void add_train(CLI::App& app, int& status) {
   command->add_option("--monitor", o->monitor, "What decides: loss, accuracy, validation_accuracy");
   command->add_option("--memory", o->memory, "Budget of a step, as 512MiB");
   command->add_option("--threads", o->threads);
+  command
+      ->add_option("--precision", o->precision,
+                   "bfloat16: products and convolutions round to it, which some CPUs do many "
+                   "times as fast; parameters and all that is saved stay float32")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   command->add_option("--seed", o->seed)->capture_default_str();
   command->callback([o, &status] { status = train(*o); });
 }

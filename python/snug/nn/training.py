@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from snug import _core
 from snug._core import Epoch, History
 from snug._errors import error
+from snug._options import check_precision
 from snug.data import Loader, Source, arrays
 
 __all__ = ["Epoch", "History", "SearchResult", "Trial", "fit", "load", "save", "search"]
@@ -66,6 +67,7 @@ def fit(
     memory: str | int | None = None,
     micro_batches: int = 0,
     threads: int = 0,
+    precision: str = "float32",
     progress: str = "auto",
     on_epoch: Callable[[Epoch], Any] | None = None,
     **optim: Any,
@@ -84,9 +86,11 @@ def fit(
         them and the best stay, and "model.safetensors" at the end. resume: goes on from the newest
         valid one. A training that was killed at any moment and resumed gives the same bits as one
         that was not.
-    memory, micro_batches, threads: as of snug.function.
+    memory, micro_batches, threads, precision: as of snug.function. With "bfloat16" parameters,
+        their state and what is saved stay float32.
     progress: "auto" (a bar on a terminal, else a line per epoch), "bar", "lines" or "silent".
-    on_epoch: called with every epoch; ends the training if it gives False.
+    on_epoch: called with every epoch; ends the training if it gives False. It may prune the model,
+        if `prune(model, 0)` was called before the training.
 
     Ctrl-C saves a checkpoint and returns.
     """
@@ -109,6 +113,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
     loader = _loader(options.pop("data"), batch, shuffle, seed)
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
+    check_precision("fit", options["precision"])
     if options["folder"] is not None:
         options["folder"] = os.fspath(options["folder"])
     rate = options.pop("rate")
