@@ -1,4 +1,5 @@
 // The training loop (src/train).
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include "arguments.h"
@@ -146,6 +147,17 @@ void bind_training(nb::module_& m) {
           arg("model"),
           "Takes the parameters of another model of the same kind, and new state for the rest.")
       .def("set_rate", &Trainer::set_rate, arg("rate"));
+  m.def(
+      "evaluate",
+      [](const LayerPtr& model, data::Loader& data, nb::dict given) {
+        UserLine line;
+        const FitOptions options = options_of(given);
+        const Function evaluation = nn::evaluation_of(*model, data.fields(), options);
+        InterruptGuard guard(true);
+        nb::gil_scoped_release no_gil;
+        return nn::evaluate(evaluation, data, options);
+      },
+      arg("model"), arg("data"), arg("options"));
   m.def(
       "save_model",
       [](const LayerPtr& model, const std::string& path) {

@@ -73,6 +73,34 @@ Watched find_watched(const std::string& name, const std::vector<std::string>& me
        fmt::format("there are {}", fmt::join(known, ", ")));
 }
 
+// ---- means over rows
+
+void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
+         const data::Batch& batch) {
+  const auto count = static_cast<double>(batch[0].shape[0]);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
+  rows += count;
+}
+
+std::vector<double> means_of(std::vector<double> sums, double rows) {
+  for (double& s : sums) s /= rows;
+  return sums;
+}
+
+/// Of what `values` gives for the batches of an epoch.
+template <class F>
+std::vector<double> means_over(data::Loader& loader, std::int64_t epoch, std::size_t count,
+                               F&& values) {
+  data::LoaderState begin = loader.state();
+  begin.epoch = epoch;
+  begin.batch = 0;
+  loader.seek(begin);
+  std::vector<double> sums(count);
+  double rows = 0;
+  while (std::optional<data::Batch> batch = loader.next()) add(sums, rows, values(*batch), *batch);
+  return means_of(std::move(sums), rows);
+}
+
 /// Where a training stands: with the values of the trainer and the position in the data all that
 /// decides how it goes on.
 struct Standing {
@@ -145,7 +173,7 @@ class Loop {
     now_.trained = false;
     reset_sums();
     if (e.best && options_.restore_best && !checkpoints_) remember_best();
-    view_.epoch(e, history_, options_.epochs, planned_);
+    view_.epoch(e, history_, options_.epochs, bytes());
     if (!options_.on_epoch) return checkpoint(e.best);
     if (checkpoints_ && e.best) checkpoints_->save_best(now_.step, state());
     if (!options_.on_epoch(e)) history_.stopped_early = ended_ = true;
@@ -183,37 +211,23 @@ class Loop {
       n.metric = now_.sums[1] / now_.rows;
       n.metric_name = history_.metrics[0];
     }
-    n.planned_bytes = planned_;
+    n.bytes = bytes();
     view_.batch(n);
+  }
+
+  /// Of a step as planned, and of the loaders as it is.
+  std::int64_t bytes() const {
+    return planned_ + data_.memory().total() +
+           (options_.validation ? options_.validation->memory().total() : 0);
   }
 
   /// The same rows with the same random numbers whenever this epoch is evaluated.
   void validate(Epoch& e) {
-    data::Loader& loader = *options_.validation;
-    data::LoaderState begin = loader.state();
-    begin.epoch = now_.epoch;
-    begin.batch = 0;
-    loader.seek(begin);
-    std::vector<double> sums(now_.sums.size());
-    double rows = 0;
-    while (std::optional<data::Batch> batch = loader.next())
-      add(sums, rows, trainer_.evaluate(*batch), *batch);
-    const std::vector<double> means = means_of(sums, rows);
+    const std::vector<double> means =
+        means_over(*options_.validation, now_.epoch, now_.sums.size(),
+                   [&](const data::Batch& batch) { return trainer_.evaluate(batch); });
     e.validation_loss = means[0];
     e.validation_metrics.assign(means.begin() + 1, means.end());
-  }
-
-  static void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
-                  const data::Batch& batch) {
-    const auto count = static_cast<double>(batch[0].shape[0]);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
-    rows += count;
-  }
-
-  static std::vector<double> means_of(const std::vector<double>& sums, double rows) {
-    std::vector<double> means = sums;
-    for (double& m : means) m /= rows;
-    return means;
   }
 
   void reset_sums() {
@@ -381,6 +395,24 @@ History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
 History fit(Layer& model, data::Loader& data, const FitOptions& options) {
   Trainer trainer(model, data.fields(), options);
   return fit(trainer, data, options);
+}
+
+std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
+                                       const FitOptions& options) {
+  return evaluate(evaluation_of(model, data.fields(), options), data, options);
+}
+
+std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
+                                       const FitOptions& options) {
+  const data::LoaderState before = data.state();
+  const std::vector<double> means =
+      means_over(data, 0, 1 + options.metrics.size(),
+                 [&](const data::Batch& batch) { return run(evaluation, batch); });
+  data.seek(before);
+  std::map<std::string, double> named{{"loss", means[0]}};
+  for (std::size_t i = 0; i < options.metrics.size(); ++i)
+    named.emplace(options.metrics[i].name, means[i + 1]);
+  return named;
 }
 
 std::vector<double> History::values(const std::string& name) const {

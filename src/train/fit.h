@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,11 @@ class Trainer;
 History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
 /// The same with functions that are compiled already.
 History fit(Trainer& trainer, data::Loader& data, const FitOptions& options);
+
+/// The loss and the metrics by name, means over the rows of the data, as `fit` evaluates. Of the
+/// options it takes loss, metrics, memory, threads and precision. The loader stays where it is.
+std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
+                                       const FitOptions& options = {});
 
 /// Writes and reads the parameters and running statistics of a model; ".safetensors" or ".npz".
 void save(Layer& model, const std::string& path);

@@ -65,10 +65,12 @@ Updates masked_updates(const optim::Updates& updates, Layer& model) {
   return pairs;
 }
 
-std::vector<double> run(const Function& function, const data::Batch& batch) {
-  std::vector<double> values;
-  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
-  return values;
+/// The input and the target.
+std::pair<Expr, Expr> inputs_of(const std::vector<data::Field>& fields) {
+  if (fields.size() < 2)
+    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
+         "a row has an input and a target");
+  return {input_of(fields[0], "x"), input_of(fields[1], "y")};
 }
 
 }  // namespace
@@ -127,14 +129,27 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
     values[i].shared->set_value(found[i]->contiguous_copy());
 }
 
+Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
+                       const FitOptions& options) {
+  const auto [x, y] = inputs_of(fields);
+  return function({x, y}, outputs_of(model(x), y, options),
+                  {.name = "evaluate",
+                   .memory = options.memory,
+                   .precision = options.precision,
+                   .threads = options.threads});
+}
+
+std::vector<double> run(const Function& function, const data::Batch& batch) {
+  std::vector<double> values;
+  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
+  return values;
+}
+
 Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
     : model_(model), metrics_(options.metrics.size()) {
-  if (fields.size() < 2)
-    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
-         "a row has an input and a target");
+  const auto [x, y] = inputs_of(fields);
   row_ = fields[0].shape;
   target_row_ = fields[1].shape;
-  const Expr x = input_of(fields[0], "x"), y = input_of(fields[1], "y");
   Pass pass{.training = true};
   const Expr predictions = model(x, pass);
   std::vector<Expr> outputs = outputs_of(predictions, y, options);
@@ -151,15 +166,14 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   const optim::Updates updates =
       optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
 
-  FunctionOptions compile{.name = "evaluate",
-                          .memory = options.memory,
-                          .precision = options.precision,
-                          .threads = options.threads};
-  evaluate_ = function({x, y}, outputs_of(model(x), y, options), compile);
-  compile.name = "train";
-  compile.updates = masked_updates(updates, model);
-  compile.micro_batches = options.micro_batches;
-  step_ = function({x, y}, outputs, compile);
+  step_ = function({x, y}, outputs,
+                   {.updates = masked_updates(updates, model),
+                    .name = "train",
+                    .memory = options.memory,
+                    .micro_batches = options.micro_batches,
+                    .precision = options.precision,
+                    .threads = options.threads});
+  evaluate_ = evaluation_of(model, fields, options);
 
   const std::vector<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) add(p.name, p.variable);

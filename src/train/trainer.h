@@ -23,6 +23,14 @@ void put_values(std::span<const NamedValue> values, io::TensorFile& file);
 void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                  const std::string& path);
 
+/// The loss and the metrics of a batch (x, y), without training.
+Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
+                       const FitOptions& options);
+std::vector<double> run(const Function& function, const data::Batch& batch);
+/// As `evaluate` of a model.
+std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
+                                       const FitOptions& options);
+
 /// The compiled step and evaluation of a model, which outlives it, and the values that live between
 /// steps. Expressions are touched by the constructor and the destructor alone.
 class Trainer {

@@ -129,6 +129,27 @@ def test_learns_and_validates():
     assert history.stopped_early and len(history.epochs) < 40
 
 
+def test_evaluate_is_what_fit_says(tmp_path):
+    model, held_out = small_model(dropout=0.5), spirals(50, 1)
+    history = quiet(
+        model, spirals(100), epochs=2, metrics=["accuracy"], validation=held_out, batch=16
+    )
+    found = nn.evaluate(model, held_out, metrics=["accuracy"], batch=16)
+    assert found == {
+        "loss": history["validation_loss"][-1],
+        "accuracy": history["validation_accuracy"][-1],
+    }
+    loader = snug.data.Loader(snug.data.arrays(*held_out), batch=16, seed=2)
+    first = next(iter(loader))[1]
+    state = loader.state()
+    assert nn.evaluate(model, loader)["loss"] == pytest.approx(found["loss"], rel=1e-6)
+    assert loader.state() == state and len(first) == 16
+    with pytest.raises(ValueError, match="1 fields"):
+        nn.evaluate(model, held_out[:1])
+    with pytest.raises(ValueError, match="precision is 'half'"):
+        nn.evaluate(model, held_out, precision="half")
+
+
 def test_functions_as_loss_and_metric():
     x = np.linspace(-1, 1, 64, dtype="float32")[:, None]
 

@@ -56,7 +56,7 @@ from snug._core import (
     top_k_accuracy,
 )
 from snug.nn import init
-from snug.nn.training import Epoch, History, SearchResult, Trial, fit, load, save, search
+from snug.nn.training import Epoch, History, SearchResult, Trial, evaluate, fit, load, save, search
 
 __all__ = [
     "GRU",
@@ -93,6 +93,7 @@ __all__ = [
     "activation_names",
     "binary_cross_entropy",
     "cross_entropy",
+    "evaluate",
     "fit",
     "gru_cell",
     "hinge",

@@ -15,7 +15,7 @@ from snug._errors import error
 from snug._options import check_precision
 from snug.data import Loader, Source, arrays
 
-__all__ = ["Epoch", "History", "SearchResult", "Trial", "fit", "load", "save", "search"]
+__all__ = ["Epoch", "History", "SearchResult", "Trial", "evaluate", "fit", "load", "save", "search"]
 
 Data = Any  # a Loader, a source, or a pair of arrays
 
@@ -97,6 +97,26 @@ def fit(
     options = dict(locals())
     loader, options = _options(options)
     return _core.Trainer(model, loader, options).fit(loader, options)
+
+
+def evaluate(
+    model: _core.Layer,
+    data: Data,
+    *,
+    batch: int = 32,
+    loss: str | Callable[..., Any] = "cross_entropy",
+    metrics: Sequence[str | Callable[..., Any]] = (),
+    memory: str | int | None = None,
+    threads: int = 0,
+    precision: str = "float32",
+) -> dict[str, float]:
+    """The loss and the metrics of a model by name, means over the rows of the data.
+
+    The arguments are those of `fit`. A loader stays where it is.
+    """
+    options = dict(locals()) | {"shuffle": False, "seed": 0, "validation": None, "folder": None}
+    loader, options = _options(options | {"rate": None, "optim": {}})
+    return _core.evaluate(model, loader, options)
 
 
 def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
