@@ -150,9 +150,7 @@ void bind_sources(nb::module_& m) {
       "data_images",
       [](const std::string& folder, std::int64_t height, std::int64_t width, bool grey,
          bool stretch, const std::vector<std::string>& without) {
-        return made([&] {
-          return data::images(folder, {height, width, grey, stretch}, without);
-        });
+        return made([&] { return data::images(folder, {height, width, grey, stretch}, without); });
       },
       nb::arg("folder"), nb::arg("height"), nb::arg("width"), nb::arg("grey"), nb::arg("stretch"),
       nb::arg("without"));
@@ -166,8 +164,7 @@ void bind_sources(nb::module_& m) {
           broken = data::broken_images(folder);
         }
         nb::list out;
-        for (const data::BrokenFile& file : broken)
-          out.append(nb::make_tuple(file.path, file.why));
+        for (const data::BrokenFile& file : broken) out.append(nb::make_tuple(file.path, file.why));
         return out;
       },
       nb::arg("folder"));

@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "optim.h"
+#include "train/saved_model.h"
 #include "train/trainer.h"
 
 namespace snug::python {
@@ -77,6 +78,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "folder" && !value.is_none()) o.folder = nb::cast<std::string>(value);
     if (name == "checkpoint_steps") o.checkpoint_steps = integer_of(value, "checkpoint_steps");
     if (name == "keep") o.keep = nb::cast<int>(value);
+    if (name == "metadata") o.metadata = nb::cast<std::map<std::string, std::string>>(value);
     if (name == "resume") o.resume = nb::cast<bool>(value);
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
@@ -159,19 +161,29 @@ void bind_training(nb::module_& m) {
       },
       arg("model"), arg("data"), arg("options"));
   m.def(
-      "save_model",
+      "save_parameters",
       [](const LayerPtr& model, const std::string& path) {
         UserLine line;
         nn::save(*model, path);
       },
       arg("model"), arg("path"));
   m.def(
-      "load_model",
+      "load_parameters",
       [](const LayerPtr& model, const std::string& path) {
         UserLine line;
         nn::load(*model, path);
       },
       arg("model"), arg("path"));
+  m.def(
+      "load_model",
+      [](const std::string& path) {
+        UserLine line;
+        const auto [model, card] = nn::load_model(path);
+        nb::list input;
+        for (std::int64_t size : card.input) input.append(size);
+        return nb::make_tuple(model, card.model, nb::tuple(input), card.classes, card.bytes);
+      },
+      arg("path"));
 }
 
 }  // namespace snug::python

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::int64_t kChunkedBlock = 1 << 16, kPlainBlock = 1 << 18;  // bytes, at least
 constexpr std::int64_t kLargestChunk = 1 << 30;
-constexpr std::size_t kSmallRow = 1 << 10;  // of which a packed chunk may have more than twice the bytes
+constexpr std::size_t kSmallRow =
+    1 << 10;                       // of which a packed chunk may have more than twice the bytes
 constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY calls functions that the linker has not
 
 /// An id of the library and how to close it; made and dropped under the lock.
@@ -123,8 +124,9 @@ class Hdf5Rows : public Source {
         read_by_library(Hdf5Lock(), f, begin, count, out[f]);
       } else {
         for (std::int64_t i = 0; i < count; ++i)
-          read_packed(f, begin + i, {out[f] + i * fields_[f].bytes(),
-                                     static_cast<std::size_t>(fields_[f].bytes())});
+          read_packed(
+              f, begin + i,
+              {out[f] + i * fields_[f].bytes(), static_cast<std::size_t>(fields_[f].bytes())});
       }
     }
   }
@@ -172,9 +174,8 @@ class Hdf5Rows : public Source {
       if (left_out >> i & 1) continue;
       memory.add(static_cast<std::int64_t>(out.size()));
       std::vector<std::byte> plain(out.size());
-      if (set.row_filters[i] == H5Z_FILTER_DEFLATE
-              ? !inflate_all(packed, plain)
-              : packed.size() != plain.size())
+      if (set.row_filters[i] == H5Z_FILTER_DEFLATE ? !inflate_all(packed, plain)
+                                                   : packed.size() != plain.size())
         damaged(f, row);
       if (set.row_filters[i] == H5Z_FILTER_SHUFFLE)
         join_bytes(packed, size_of(set.dtype), plain.data());
@@ -185,8 +186,7 @@ class Hdf5Rows : public Source {
   }
 
   [[noreturn]] void damaged(std::size_t f, std::int64_t row) const {
-    bad_file(path_,
-             fmt::format("row {} of the dataset '{}' is damaged", row, fields_[f].name));
+    bad_file(path_, fmt::format("row {} of the dataset '{}' is damaged", row, fields_[f].name));
   }
 
   static Handle open(const std::string& path) {
@@ -256,7 +256,8 @@ class Hdf5Rows : public Source {
   static std::vector<H5Z_filter_t> row_filters_of(const Hdf5Lock& h5, hid_t object,
                                                   const std::vector<hsize_t>& sizes,
                                                   const std::vector<hsize_t>& chunk) {
-    if (chunk.empty() || chunk[0] != 1 || !std::equal(chunk.begin() + 1, chunk.end(), sizes.begin() + 1))
+    if (chunk.empty() || chunk[0] != 1 ||
+        !std::equal(chunk.begin() + 1, chunk.end(), sizes.begin() + 1))
       return {};
     Handle made(h5->H5Dget_create_plist(object), h5->H5Pclose);
     std::vector<H5Z_filter_t> filters;

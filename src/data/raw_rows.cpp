@@ -66,7 +66,8 @@ class ColumnRows : public Source {
     const std::int64_t group =
         dense ? std::clamp<std::int64_t>(kTogether / (rows_ * width_), 1, columns) : 1;
     std::vector<std::byte> part(((group - 1) * rows_ + count) * width_);
-    Dims place = Dims(fields_[0].shape.size(), 0);  // of the column in a row, its first axis fastest
+    Dims place =
+        Dims(fields_[0].shape.size(), 0);  // of the column in a row, its first axis fastest
     for (std::int64_t first = 0; first < columns; first += group) {
       const std::int64_t here = std::min(group, columns - first);
       array_.bytes->read(array_.offset + (first * rows_ + begin) * width_,

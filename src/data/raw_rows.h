@@ -12,7 +12,7 @@ struct RawArray {
   DType dtype = DType::U8;
   bool swapped = false;  // the other byte order
   bool fortran = false;
-  Dims shape;            // with the axis of rows
+  Dims shape;  // with the axis of rows
 };
 /// Checks shape and offset against the bytes that are there. A 0-d array is refused.
 SourcePtr raw_rows(const RawArray& array, std::string name);

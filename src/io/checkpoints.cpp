@@ -110,6 +110,11 @@ std::vector<std::string> Checkpoints::newest_first() const {
   return names;
 }
 
+bool Checkpoints::any() const {
+  const std::vector<std::string> names = newest_first();
+  return !names.empty() && step_of(names[0]) >= 0;
+}
+
 void Checkpoints::remove_old() const {
   int kept = 0;
   for (const std::string& name : newest_first())

@@ -29,6 +29,8 @@ class Checkpoints {
   /// damaged or foreign: "NAME: WHY".
   std::optional<Found> load_newest(std::vector<std::string>* skipped = nullptr) const;
 
+  bool any() const;  // valid or not
+
   const std::string& folder() const { return folder_; }
   std::string best_path() const;
 

@@ -125,6 +125,9 @@ class Loop {
       fail(Fault::Value, "fit: checkpoint_steps and patience are not negative");
     find_monitor();
     if (!options.folder.empty()) checkpoints_.emplace(options.folder, options.keep);
+    if (checkpoints_ && !options.resume && checkpoints_->any())
+      fail(Fault::Value, fmt::format("fit: {} has checkpoints of a training", options.folder),
+           "resume it (resume=True, --resume), or give another folder");
     reset_sums();
   }
 
@@ -364,7 +367,7 @@ class Loop {
                                checkpoints_->best_path());
     }
     if (!checkpoints_) return;
-    io::TensorFile model;
+    io::TensorFile model{{}, options_.metadata};
     trainer_.save_parameters(model);
     io::save(options_.folder + "/model.safetensors", model);
   }

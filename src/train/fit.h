@@ -74,7 +74,10 @@ struct FitOptions {
   std::string folder = {};
   std::int64_t checkpoint_steps = 0;
   int keep = 2;
-  bool resume = false;  // from the newest valid checkpoint in the folder, if there is one
+  /// From the newest valid checkpoint in the folder, if there is one. Without it a folder that has
+  /// checkpoints is an error.
+  bool resume = false;
+  std::map<std::string, std::string> metadata = {};  // of "model.safetensors"
 
   std::string memory = {};         // budget of a step, as in FunctionOptions
   std::int64_t micro_batches = 0;  // as in FunctionOptions

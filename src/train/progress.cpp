@@ -38,8 +38,8 @@ std::string ProgressView::bar(const Numbers& n, int width) {
   std::string left = fmt::format("epoch {}/{} step {}/{} ", n.epoch, n.epochs, n.batch, n.batches);
   std::string right = fmt::format(" loss {:.4f}", n.loss);
   if (!n.metric_name.empty()) right += fmt::format(" {} {:.4f}", n.metric_name, n.metric);
-  right += fmt::format(" {:.0f} rows/s {}", rate,
-                       describe_bytes(static_cast<std::uint64_t>(n.bytes)));
+  right +=
+      fmt::format(" {:.0f} rows/s {}", rate, describe_bytes(static_cast<std::uint64_t>(n.bytes)));
   if (rate > 0 && n.batch > 0) {
     const double rest = static_cast<double>(n.epochs - n.epoch) + 1 - part;
     const double rows = static_cast<double>(n.rows) / n.batch * n.batches * rest;

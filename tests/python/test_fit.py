@@ -95,9 +95,7 @@ def test_bfloat16_rounds_products_and_keeps_float32_parameters(tmp_path):
         loss = nn.cross_entropy(by_hand(tx, training=True), ty)
         updates = snug.optim.sgd(loss, by_hand.parameters(), 0.1)
         step = snug.function([tx, ty], loss, updates=updates, precision=precision)
-        evaluate = snug.function(
-            [tx, ty], nn.cross_entropy(by_hand(tx), ty), precision=precision
-        )
+        evaluate = snug.function([tx, ty], nn.cross_entropy(by_hand(tx), ty), precision=precision)
         for wanted in history["validation_loss"]:
             for k in (0, 32):
                 step(x[k : k + 32], y[k : k + 32])
@@ -260,6 +258,8 @@ def test_a_finished_training_is_not_trained_again(tmp_path):
 
 def test_checkpoints_of_others(tmp_path):
     quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
+    with pytest.raises(ValueError, match="has checkpoints of a training"):
+        quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
     with pytest.raises(ValueError, match="of another model or optimizer"):
         quiet(small_model(8), spirals(40), epochs=2, folder=tmp_path, resume=True)
     with pytest.raises(ValueError, match="of another model or optimizer"):

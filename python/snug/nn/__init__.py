@@ -56,7 +56,19 @@ from snug._core import (
     top_k_accuracy,
 )
 from snug.nn import init
-from snug.nn.training import Epoch, History, SearchResult, Trial, evaluate, fit, load, save, search
+from snug.nn.training import (
+    Epoch,
+    History,
+    SavedModel,
+    SearchResult,
+    Trial,
+    evaluate,
+    fit,
+    load,
+    load_model,
+    save,
+    search,
+)
 
 __all__ = [
     "GRU",
@@ -84,6 +96,7 @@ __all__ = [
     "PruneReport",
     "Reshape",
     "Residual",
+    "SavedModel",
     "SearchResult",
     "Sequential",
     "Skip",
@@ -100,6 +113,7 @@ __all__ = [
     "huber",
     "init",
     "load",
+    "load_model",
     "lstm_cell",
     "mae",
     "make_model",

@@ -15,7 +15,19 @@ from snug._errors import error
 from snug._options import check_precision
 from snug.data import Loader, Source, arrays
 
-__all__ = ["Epoch", "History", "SearchResult", "Trial", "evaluate", "fit", "load", "save", "search"]
+__all__ = [
+    "Epoch",
+    "History",
+    "SavedModel",
+    "SearchResult",
+    "Trial",
+    "evaluate",
+    "fit",
+    "load",
+    "load_model",
+    "save",
+    "search",
+]
 
 Data = Any  # a Loader, a source, or a pair of arrays
 
@@ -143,12 +155,28 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
 
 def save(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     """Writes the parameters and running statistics to a .safetensors or .npz file."""
-    _core.save_model(model, os.fspath(path))
+    _core.save_parameters(model, os.fspath(path))
 
 
 def load(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     """Reads them back. All must be there with the types they have."""
-    _core.load_model(model, os.fspath(path))
+    _core.load_parameters(model, os.fspath(path))
+
+
+class SavedModel(NamedTuple):
+    """A model of `make_model` with its parameters, and what it is for."""
+
+    model: _core.Layer
+    name: str
+    input: tuple[int, ...]
+    classes: list[str]
+    bytes: bool
+    """Examples are images of bytes, divided by 255."""
+
+
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """The model of a file that says which it is: "model.safetensors" of `snug train`."""
+    return SavedModel(*_core.load_model(os.fspath(path)))
 
 
 class Trial(NamedTuple):
