@@ -15,7 +15,8 @@ import snug
 import snug.tensor as T
 from snug import data, nn, optim
 
-HELD_OUT = 5000  # training images that are not trained on: they say how many epochs are enough
+EPOCHS = 4  # of three and four the better by the held-out images, within the time of a demo
+HELD_OUT = 5000  # training images that are evaluated after every epoch instead
 FOLDER = Path("/usr/share/datasets/fashion-mnist")  # Debian package dataset-fashion-mnist
 CLASSES = [
     *("T-shirt", "trouser", "pullover", "dress", "coat"),
@@ -39,7 +40,7 @@ def drawn(image):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--data", type=Path, default=FOLDER, help=f"default: {FOLDER}")
     parser.add_argument("--out", type=Path, help="a folder for the model; default: a temporary one")
@@ -93,7 +94,7 @@ def main():
     ):
         print(" ".join(f"{part:28}" for part in text))
     print(f"\ntest accuracy {accuracy:.2f} % in {time.perf_counter() - started:.0f} s")
-    return 0 if accuracy >= 91 or options.epochs < 3 else 1
+    return 0 if accuracy >= 91 or options.epochs < EPOCHS else 1
 
 
 if __name__ == "__main__":

@@ -62,7 +62,9 @@ TEST(Loader, GivesEveryRowOfEveryEpochOnce) {
         ASSERT_EQ(rows.size(), 100u);
         for (std::int64_t i = 0; i < 100; ++i) ASSERT_EQ(rows[i], i);
       }
-      if (block > 1) EXPECT_LE(source->largest_read, block);
+      if (block > 1) {
+        EXPECT_LE(source->largest_read, block);
+      }
       EXPECT_LE(loader.memory().total(), loader.memory().limit);
     }
 }

@@ -102,7 +102,7 @@ def test_npy_in_fortran_order(tmp_path, shape, dtype):
 def test_compressed_fortran_order_is_refused_if_it_is_not_in_memory(tmp_path):
     array = np.zeros((2**13, 2**13 + 1), order="F", dtype="uint8")
     np.savez_compressed(tmp_path / "f.npz", a=array)
-    with pytest.raises(ValueError, match="(?s)compressed and in Fortran order.*ascontiguousarray"):
+    with pytest.raises(ValueError, match=r"(?s)compressed and in Fortran order.*ascontiguousarray"):
         data.npz(tmp_path / "f.npz")
 
 
