@@ -190,6 +190,7 @@ class Loop {
       const std::vector<double> values = trainer_.step(*batch);
       position_ = data_.state();
       ++now_.step;
+      now_.trained = batch->number + 1 == batches;  // the position is in the next epoch then
       add(now_.sums, now_.rows, values, *batch);
       rows_here_ += static_cast<double>((*batch)[0].shape[0]);
       show(*batch, batches);
@@ -197,7 +198,6 @@ class Loop {
       if (options_.checkpoint_steps > 0 && now_.step % options_.checkpoint_steps == 0)
         checkpoint(false);
     }
-    position_ = data_.state();
     now_.trained = true;
   }
 
@@ -366,6 +366,7 @@ class Loop {
         trainer_.restore_model(io::load_hashed(checkpoints_->best_path()),
                                checkpoints_->best_path());
     }
+    trainer_.take_averages();
     if (!checkpoints_) return;
     io::TensorFile model{{}, options_.metadata};
     trainer_.save_parameters(model);

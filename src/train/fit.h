@@ -95,7 +95,8 @@ class Trainer;
 /// Trains on batches whose first field is the input and whose second one the target. A training
 /// that was stopped at any moment and resumed gives the same bits as one that was not. Weights that
 /// were pruned stay 0 (nn/prune.h); a model that is to be pruned on the way is masked before the
-/// training, for which prune(model, 0) is enough. Ctrl-C
+/// training, for which prune(model, 0) is enough. With averages of the parameters (optim.average)
+/// these are evaluated, and the model ends with them. Ctrl-C
 /// (request_interrupt) saves a checkpoint and returns.
 History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
 /// The same with functions that are compiled already.

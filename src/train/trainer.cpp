@@ -130,10 +130,11 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
 }
 
 Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
-                       const FitOptions& options) {
+                       const FitOptions& options, const Updates& givens) {
   const auto [x, y] = inputs_of(fields);
   return function({x, y}, outputs_of(model(x), y, options),
-                  {.name = "evaluate",
+                  {.givens = givens,
+                   .name = "evaluate",
                    .memory = options.memory,
                    .precision = options.precision,
                    .threads = options.threads});
@@ -173,18 +174,28 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
                     .micro_batches = options.micro_batches,
                     .precision = options.precision,
                     .threads = options.threads});
-  evaluate_ = evaluation_of(model, fields, options);
+  const std::vector<Expr> trainable = model.trainable();
+  Updates averaged;
+  for (std::size_t i = 0; i < updates.averages.size(); ++i)
+    averaged.emplace_back(trainable[i], updates.averages[i]);
+  evaluate_ = evaluation_of(model, fields, options, averaged);
 
   const std::vector<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) add(p.name, p.variable);
   parameters_ = values_.size();
   for (const Parameter& p : parameters)
     if (p.mask) add(fmt::format("{}{}", kMask, p.name), p.mask);
+  with_masks_ = values_.size();
+  const auto add_state = [&](const Expr& state) { add("optimizer/" + state.name(), state); };
+  for (const auto& [parameter, average] : averaged) {
+    add_state(average);
+    averages_.emplace_back(as_shared(average), as_shared(parameter));
+  }
   model_values_ = values_.size();
-  const std::vector<Expr> trainable = model.trainable();
-  for (std::size_t i = 0; i < updates.averages.size(); ++i)
-    averages_.emplace_back(as_shared(updates.averages[i]), as_shared(trainable[i]));
-  for (const Expr& state : updates.states) add("optimizer/" + state.name(), state);
+  for (const Expr& state : updates.states)
+    if (std::none_of(updates.averages.begin(), updates.averages.end(),
+                     [&](const Expr& average) { return same(average, state); }))
+      add_state(state);
   for (const Expr& e : topological(outputs))
     if (SharedVariable* s = as_shared(e); s && s->find_default_update()) {
       const bool known = std::any_of(values_.begin(), values_.end(),
@@ -207,21 +218,23 @@ std::vector<double> Trainer::evaluate(const data::Batch& batch) const {
 }
 
 void Trainer::save(io::TensorFile& file) const { put_values(values_, file); }
-void Trainer::save_model(io::TensorFile& file) const { put_values(model(), file); }
-void Trainer::save_parameters(io::TensorFile& file) const {
-  put_values(model().first(parameters_), file);
-}
+void Trainer::save_model(io::TensorFile& file) const { put_values(first(model_values_), file); }
+void Trainer::save_parameters(io::TensorFile& file) const { put_values(first(parameters_), file); }
 
 void Trainer::restore(const io::TensorFile& file, const std::string& path) const {
   for (const io::NamedArray& t : file.tensors)
-    if (t.name.starts_with(kMask) && parameters_ == model_values_)
+    if (t.name.starts_with(kMask) && parameters_ == with_masks_)
       fail(Fault::Value, fmt::format("{}: is of a pruned model, and this one is not", path),
            "call prune(model, 0) before the training: the masks come from the checkpoint");
   take_values(values_, file, path);
 }
 
 void Trainer::restore_model(const io::TensorFile& file, const std::string& path) const {
-  take_values(model(), file, path);
+  take_values(first(model_values_), file, path);
+}
+
+void Trainer::take_averages() const {
+  for (const auto& [average, parameter] : averages_) parameter->set_value(average->get_value());
 }
 
 void Trainer::check_masks() const {
@@ -229,7 +242,7 @@ void Trainer::check_masks() const {
   model_.visit([&](const std::string&, Layer& layer) {
     for (const Parameter& p : layer.own()) masks += static_cast<bool>(p.mask);
   });
-  if (masks > model_values_ - parameters_)
+  if (masks > with_masks_ - parameters_)
     fail(Fault::Value, "fit: the model was pruned for the first time during its training",
          "call prune(model, 0) before it: the step is compiled with masks then");
 }
@@ -238,7 +251,7 @@ void Trainer::restart(Layer& fresh) const {
   io::TensorFile file;
   put_values(values_of(fresh), file);
   put_values(masks_of(fresh), file);
-  restore_model(file, "the new model");
+  take_values(first(with_masks_), file, "the new model");
   const std::size_t random = values_.size() - starts_.size();
   for (std::size_t i = model_values_; i < values_.size(); ++i) {
     SharedVariable& s = *values_[i].shared;

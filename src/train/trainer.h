@@ -23,9 +23,9 @@ void put_values(std::span<const NamedValue> values, io::TensorFile& file);
 void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                  const std::string& path);
 
-/// The loss and the metrics of a batch (x, y), without training.
+/// The loss and the metrics of a batch (x, y), without training; `givens` as of a function.
 Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
-                       const FitOptions& options);
+                       const FitOptions& options, const Updates& givens = {});
 std::vector<double> run(const Function& function, const data::Batch& batch);
 /// As `evaluate` of a model.
 std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
@@ -47,8 +47,10 @@ class Trainer {
   /// All of it back; `path` is named by errors, which leave everything as it was.
   void restore(const io::TensorFile& file, const std::string& path) const;
   void save_parameters(io::TensorFile& file) const;  // and running statistics
-  void save_model(io::TensorFile& file) const;       // the same and masks
+  void save_model(io::TensorFile& file) const;       // the same, masks and averages
   void restore_model(const io::TensorFile& file, const std::string& path) const;
+  /// Parameters become their averages, if there are some, as `evaluate` has it.
+  void take_averages() const;
   /// An error if the model was pruned for the first time after its step was compiled.
   void check_masks() const;
   /// Takes the parameters of another model of the same kind, and new state for the rest.
@@ -62,14 +64,15 @@ class Trainer {
 
  private:
   void add(std::string name, const Expr& variable);
-  std::span<const NamedValue> model() const { return std::span(values_).first(model_values_); }
+  std::span<const NamedValue> first(std::size_t n) const { return std::span(values_).first(n); }
 
   Layer& model_;
   Function step_, evaluate_;
   std::vector<NamedValue> values_;
   std::vector<Expr> variables_;   // of values_
   std::size_t parameters_ = 0;    // the first ones of values_
-  std::size_t model_values_ = 0;  // these and the masks, which come next
+  std::size_t with_masks_ = 0;    // these and the masks, which come next
+  std::size_t model_values_ = 0;  // these and the averages, which come next
   /// Averages, and the parameters they begin as.
   std::vector<std::pair<SharedVariable*, SharedVariable*>> averages_;
   std::vector<Array> starts_;  // of random states, which are the last ones of values_

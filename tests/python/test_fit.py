@@ -273,6 +273,25 @@ def test_checkpoints_of_others(tmp_path):
     assert history.resumed_from != str(newest)
 
 
+def test_resume_from_the_last_step_of_an_epoch(tmp_path):
+    """Its checkpoint is made before the epoch is evaluated."""
+    options = {"batch": 10, "epochs": 3, "checkpoint_steps": 5, "validation": spirals(30, 1)}
+
+    def fail(epoch):
+        if epoch.number == 2:
+            raise RuntimeError("after the steps, before the checkpoint of the epoch")
+
+    with pytest.raises(RuntimeError, match="after the steps"):
+        quiet(small_model(), spirals(100), folder=tmp_path / "parts", on_epoch=fail, **options)
+    resumed, whole = small_model(), small_model()
+    history = quiet(resumed, spirals(100), folder=tmp_path / "parts", resume=True, **options)
+    assert history.resumed_from.endswith("20.safetensors")
+    wanted = quiet(whole, spirals(100), folder=tmp_path / "whole", **options)
+    assert [e.step for e in history.epochs] == [10, 20, 30]
+    assert history["loss"] == wanted["loss"]
+    same_files(tmp_path / "whole", tmp_path / "parts")
+
+
 def test_masks_go_on_from_a_checkpoint(tmp_path):
     """A new process prunes other values, or nothing: the masks are those of the checkpoint."""
     options = {"batch": 16, "epochs": 4, "folder": tmp_path}
@@ -315,15 +334,47 @@ def test_the_best_epoch_has_its_own_masks(tmp_path):
             on_epoch=prune_more,
             restore_best=True,
             folder=folder,
-            average=0.5,
         )
         assert len(seen) == 3
         same_values(values(model), seen[history.best_epoch])
     state = snug.io.load(max(tmp_path.glob("checkpoint-*")))
-    mask, average = state["mask/0.weight"], state["optimizer/0.weight.average"]
+    mask = state["mask/0.weight"]
     assert not mask.all() and not state["0.weight"][~mask].any()
     best = snug.io.load(tmp_path / "best.safetensors")
-    assert best["mask/0.weight"].sum() > mask.sum() and not average[~best["mask/0.weight"]].any()
+    assert best["mask/0.weight"].sum() > mask.sum()
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_averages_are_evaluated_and_kept(tmp_path, folder):
+    x, y = spirals(64)
+    options = {"batch": 16, "epochs": 4, "shuffle": False, "optimizer": "sgd", "rate": 0.3}
+    model, plain = small_model(), small_model()
+    nn.prune(model, 0.25)
+    nn.prune(plain, 0.25)
+    decay, average, losses = 0.8, values(plain), []
+    tx, ty = T.fmatrix(), T.lvector()
+    loss = nn.cross_entropy(plain(tx, training=True), ty)
+    updates = nn.masked(snug.optim.sgd(loss, plain.parameters(), 0.3), plain)
+    step = snug.function([tx, ty], loss, updates=updates)
+    shadow = small_model()
+    for _ in range(4):
+        for k in range(0, 64, 16):
+            step(x[k : k + 16], y[k : k + 16])
+            for name, v in values(plain).items():
+                average[name] = decay * average[name] + (1 - decay) * v
+        for name, v in shadow.state().items():
+            v.set_value(average[name].astype("float32"))
+        losses.append(nn.evaluate(shadow, (x, y), batch=16)["loss"])
+
+    where = {"folder": tmp_path, "restore_best": True} if folder else {"restore_best": True}
+    history = quiet(model, (x, y), validation=(x, y), average=decay, **options, **where)
+    np.testing.assert_allclose(history["validation_loss"], losses, rtol=1e-5)
+    assert history.best_epoch == 4
+    for name, v in values(model).items():
+        np.testing.assert_allclose(v, average[name], rtol=1e-5, atol=1e-6)
+    assert (values(model)["0.weight"] == 0).sum() == 8
+    if folder:
+        same_values(snug.io.load(tmp_path / "model.safetensors"), values(model))
 
 
 def everything_model():
