@@ -14,6 +14,7 @@
 #include "ops/functions.h"
 #include "optim/optim.h"
 #include "train/fit.h"
+#include "train/saved_model.h"
 
 /// Snug for C++ programs: expressions, gradients, compiled functions.
 ///

@@ -107,14 +107,17 @@ void bind_sources(nb::module_& m) {
           nb::arg("names"), "Some of the fields, in this order.")
       .def(
           "split",
-          [](const std::shared_ptr<Source>& self, const std::vector<double>& shares) {
+          [](const std::shared_ptr<Source>& self, const std::vector<double>& shares,
+             std::optional<std::uint64_t> seed) {
             UserLine line;
             std::vector<std::shared_ptr<Source>> parts;
-            for (const SourcePtr& part : data::split(self, shares))
+            for (const SourcePtr& part : data::split(self, shares, seed))
               parts.push_back(std::const_pointer_cast<Source>(part));
             return parts;
           },
-          nb::arg("shares"), "Consecutive parts of these shares of the rows, as [0.9, 0.1].");
+          nb::arg("shares"), nb::arg("seed") = nb::none(),
+          "Parts of these shares of the rows, as [0.9, 0.1]: consecutive, or with a seed random "
+          "rows, as images that are sorted by their class need it.");
 
   m.def(
       "data_arrays",
@@ -146,10 +149,25 @@ void bind_sources(nb::module_& m) {
   m.def(
       "data_images",
       [](const std::string& folder, std::int64_t height, std::int64_t width, bool grey,
-         bool stretch) {
-        return made([&] { return data::images(folder, {height, width, grey, stretch}); });
+         bool stretch, const std::vector<std::string>& without) {
+        return made([&] { return data::images(folder, {height, width, grey, stretch}, without); });
       },
-      nb::arg("folder"), nb::arg("height"), nb::arg("width"), nb::arg("grey"), nb::arg("stretch"));
+      nb::arg("folder"), nb::arg("height"), nb::arg("width"), nb::arg("grey"), nb::arg("stretch"),
+      nb::arg("without"));
+  m.def(
+      "data_broken_images",
+      [](const std::string& folder) {
+        UserLine line;
+        std::vector<data::BrokenFile> broken;
+        {
+          nb::gil_scoped_release released;
+          broken = data::broken_images(folder);
+        }
+        nb::list out;
+        for (const data::BrokenFile& file : broken) out.append(nb::make_tuple(file.path, file.why));
+        return out;
+      },
+      nb::arg("folder"));
   m.def(
       "data_csv",
       [](const std::string& path, bool header, const std::vector<std::string>& columns,

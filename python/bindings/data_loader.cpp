@@ -132,6 +132,8 @@ void bind_loaders(nb::module_& m) {
   nb::class_<LoaderMemory>(m, "LoaderMemory", "Bytes that a loader holds.")
       .def_ro("limit", &LoaderMemory::limit)
       .def_ro("windows", &LoaderMemory::windows, "Blocks of the source, as read.")
+      .def_ro("source", &LoaderMemory::source,
+              "What the source keeps for itself, and the most that its decoders took so far.")
       .def_ro("batches", &LoaderMemory::batches, "Finished, in the making, and with the caller.")
       .def_ro("work", &LoaderMemory::work, "Rows between two transforms.")
       .def_prop_ro("total", &LoaderMemory::total);

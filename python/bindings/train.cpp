@@ -1,8 +1,10 @@
 // The training loop (src/train).
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include "arguments.h"
 #include "optim.h"
+#include "train/saved_model.h"
 #include "train/trainer.h"
 
 namespace snug::python {
@@ -76,10 +78,12 @@ FitOptions options_of(nb::dict given) {
     if (name == "folder" && !value.is_none()) o.folder = nb::cast<std::string>(value);
     if (name == "checkpoint_steps") o.checkpoint_steps = integer_of(value, "checkpoint_steps");
     if (name == "keep") o.keep = nb::cast<int>(value);
+    if (name == "metadata") o.metadata = nb::cast<std::map<std::string, std::string>>(value);
     if (name == "resume") o.resume = nb::cast<bool>(value);
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
     if (name == "threads") o.threads = nb::cast<int>(value);
+    if (name == "precision") o.precision = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "progress") o.progress = progress_of(value);
     if (name == "on_epoch") o.on_epoch = callback_of(value);
   }
@@ -146,19 +150,40 @@ void bind_training(nb::module_& m) {
           "Takes the parameters of another model of the same kind, and new state for the rest.")
       .def("set_rate", &Trainer::set_rate, arg("rate"));
   m.def(
-      "save_model",
+      "evaluate",
+      [](const LayerPtr& model, data::Loader& data, nb::dict given) {
+        UserLine line;
+        const FitOptions options = options_of(given);
+        const Function evaluation = nn::evaluation_of(*model, data.fields(), options);
+        InterruptGuard guard(true);
+        nb::gil_scoped_release no_gil;
+        return nn::evaluate(evaluation, data, options);
+      },
+      arg("model"), arg("data"), arg("options"));
+  m.def(
+      "save_parameters",
       [](const LayerPtr& model, const std::string& path) {
         UserLine line;
         nn::save(*model, path);
       },
       arg("model"), arg("path"));
   m.def(
-      "load_model",
+      "load_parameters",
       [](const LayerPtr& model, const std::string& path) {
         UserLine line;
         nn::load(*model, path);
       },
       arg("model"), arg("path"));
+  m.def(
+      "load_model",
+      [](const std::string& path) {
+        UserLine line;
+        const auto [model, card] = nn::load_model(path);
+        nb::list input;
+        for (std::int64_t size : card.input) input.append(size);
+        return nb::make_tuple(model, card.model, nb::tuple(input), card.classes, card.bytes);
+      },
+      arg("path"));
 }
 
 }  // namespace snug::python

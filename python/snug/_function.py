@@ -9,7 +9,7 @@ from snug import _core
 from snug._config import config
 from snug._errors import UnusedInputError, error, warn
 from snug._mode import Mode, get_mode
-from snug._options import compile_options
+from snug._options import check_precision, compile_options
 
 
 class In:
@@ -352,12 +352,7 @@ def function(
     _count("threads", chosen_threads, 0)
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
-    if precision not in ("float32", "bfloat16"):
-        raise error(
-            ValueError,
-            f"function: precision is {precision!r}",
-            "choose 'float32' or 'bfloat16'; for float64 build the expressions in float64",
-        )
+    check_precision("function", precision)
     if budget is not None and not isinstance(budget, (str, int)):
         raise error(
             TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"

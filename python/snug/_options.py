@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from snug._errors import error
+
+
+def check_precision(where: str, precision: Any) -> None:
+    """An error unless it is a precision that functions can have."""
+    if precision not in ("float32", "bfloat16"):
+        raise error(
+            ValueError,
+            f"{where}: precision is {precision!r}",
+            "choose 'float32' or 'bfloat16'; for float64 build the expressions in float64",
+        )
+
 
 def compile_options(**chosen: Any) -> dict[str, Any]:
     """All options, with those that are chosen."""

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/random.h"
 #include "data/source.h"
 
 namespace snug::data {
@@ -17,6 +18,7 @@ class Slice : public Source {
     block_ = source_->block();
     phase_ = ((source_->phase() - begin) % block_ + block_) % block_;
   }
+  std::int64_t own_bytes() const override { return source_->own_bytes(); }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
@@ -28,6 +30,39 @@ class Slice : public Source {
   SourcePtr source_;
   std::int64_t begin_;
 };
+
+/// All rows in another order.
+class Shuffled : public Source {
+ public:
+  Shuffled(SourcePtr source, std::uint64_t seed)
+      : source_(std::move(source)), order_(source_->rows(), make_key(seed, Purpose::Split, 0)) {
+    fields_ = source_->fields();
+    classes_ = source_->classes();
+    rows_ = source_->rows();
+  }
+  std::int64_t own_bytes() const override { return source_->own_bytes(); }
+
+ protected:
+  void read_rows(std::int64_t begin, std::int64_t count,
+                 std::span<std::byte* const> out) const override {
+    std::vector<std::byte*> to(out.begin(), out.end());
+    for (std::int64_t i = begin; i < begin + count; ++i) {
+      source_->read(order_(i), 1, to);
+      for (std::size_t f = 0; f < to.size(); ++f)
+        if (to[f]) to[f] += fields_[f].bytes();
+    }
+  }
+
+ private:
+  SourcePtr source_;
+  Permutation order_;
+};
+
+std::int64_t sum_of_own_bytes(const std::vector<SourcePtr>& sources) {
+  std::int64_t bytes = 0;
+  for (const SourcePtr& source : sources) bytes += source->own_bytes();
+  return bytes;
+}
 
 class Concat : public Source {
  public:
@@ -46,6 +81,7 @@ class Concat : public Source {
       block_ = std::max(block_, source->block());
     }
   }
+  std::int64_t own_bytes() const override { return sum_of_own_bytes(sources_); }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
@@ -101,6 +137,7 @@ class Zip : public Source {
       if (classes_.empty()) classes_ = source.classes();
     }
   }
+  std::int64_t own_bytes() const override { return sum_of_own_bytes(sources_); }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
@@ -131,6 +168,7 @@ class Select : public Source {
     phase_ = source_->phase();
     classes_ = source_->classes();
   }
+  std::int64_t own_bytes() const override { return source_->own_bytes(); }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
@@ -167,7 +205,8 @@ SourcePtr select(SourcePtr source, const std::vector<std::string>& names) {
   return std::make_shared<Select>(std::move(source), names);
 }
 
-std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares) {
+std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares,
+                             std::optional<std::uint64_t> seed) {
   double total = 0;
   for (double share : shares) {
     if (!(share >= 0)) fail(Fault::Value, fmt::format("split: a share of {}", share));
@@ -176,6 +215,11 @@ std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares
   if (!(total > 0 && total <= 1 + 1e-9))
     fail(Fault::Value, fmt::format("split: the shares sum to {}", total),
          "they are parts of 1, for example 0.9 and 0.1");
+  if (seed && source->block() > 1)
+    fail(Fault::Value,
+         fmt::format("split: the source is read in blocks of {} rows", source->block()),
+         "random rows of it would read every block many times: split without a seed");
+  if (seed) source = std::make_shared<Shuffled>(source, *seed);
   std::vector<SourcePtr> parts;
   double sum = 0;
   std::int64_t begin = 0;

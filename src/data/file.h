@@ -37,7 +37,8 @@ class Bytes {
   virtual void read(std::int64_t offset, std::int64_t count, void* out) const = 0;
   /// Bytes that are read together at little more than the cost of one; 1: no matter.
   virtual std::int64_t block() const { return 1; }
-  virtual std::string name() const = 0;  // for errors
+  virtual std::int64_t own_bytes() const { return 0; }  // that it keeps in memory
+  virtual std::string name() const = 0;                 // for errors
 };
 using BytesPtr = std::shared_ptr<const Bytes>;
 

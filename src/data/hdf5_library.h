@@ -23,8 +23,12 @@ struct Hdf5 {
   X(H5Dget_type)                \
   X(H5Dget_create_plist)        \
   X(H5Dread)                    \
+  X(H5Dread_chunk)              \
+  X(H5Dget_chunk_storage_size)  \
   X(H5Pget_layout)              \
   X(H5Pget_chunk)               \
+  X(H5Pget_nfilters)            \
+  X(H5Pget_filter2)             \
   X(H5Pclose)                   \
   X(H5Screate_simple)           \
   X(H5Sclose)                   \
@@ -35,6 +39,7 @@ struct Hdf5 {
   X(H5Tget_class)               \
   X(H5Tget_size)                \
   X(H5Tget_sign)                \
+  X(H5Tequal)                   \
   X(H5Tclose)
 #define SNUG_DECLARE(name) decltype(&::name) name = nullptr;
   SNUG_HDF5_FUNCTIONS(SNUG_DECLARE)

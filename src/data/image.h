@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/gauge.h"
 #include "data/source.h"
 
 namespace snug::data {
@@ -24,6 +25,7 @@ class Resizer {
   void line(const std::uint8_t* pixels);  // interleaved
   /// After the last line: (channels, height, width).
   void finish(std::uint8_t* out) const;
+  std::int64_t bytes() const;  // that it takes
 
  private:
   /// The old pixels that make a new one, and how much.
@@ -45,10 +47,11 @@ class Resizer {
 /// Images of more pixels are refused.
 inline constexpr std::int64_t kMostPixels = std::int64_t{1} << 26;
 
-// A whole file in memory becomes (channels, height, width) at `out`. Errors name `path`.
+// A whole file in memory becomes (channels, height, width) at `out`. Errors name `path`. `memory`
+// gets what the decoder takes, that of the libraries by what their formats need.
 void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path,
-                 const ImageOptions& size, std::uint8_t* out);
+                 const ImageOptions& size, std::uint8_t* out, Gauge::Share& memory);
 void decode_png(std::span<const std::uint8_t> file, const std::string& path,
-                const ImageOptions& size, std::uint8_t* out);
+                const ImageOptions& size, std::uint8_t* out, Gauge::Share& memory);
 
 }  // namespace snug::data

@@ -104,13 +104,18 @@ class Inflated : public Bytes {
       bad_file(name(), fmt::format("it promises {} bytes, but {} compressed bytes cannot hold them",
                                    size, compressed_->size()));
     const std::uint32_t found = first_pass(kind);
-    if (crc && found != *crc) bad_file(name(), "the data are damaged: their sum is wrong");
+    if (crc && found != *crc) bad_file(name(), kWrongSum);
     if (size_ > kInMemory) stream_ = std::make_unique<Stream>(*compressed_, -15);
   }
 
   std::int64_t size() const override { return size_; }
   std::int64_t block() const override { return stream_ ? spacing_ : 1; }
   std::string name() const override { return compressed_->name(); }
+  std::int64_t own_bytes() const override {
+    std::int64_t bytes = static_cast<std::int64_t>(content_.size());
+    for (const Point& point : points_) bytes += static_cast<std::int64_t>(point.window.size());
+    return bytes + (stream_ ? kInputBytes + kWindow : 0);
+  }
 
   void read(std::int64_t offset, std::int64_t count, void* out) const override {
     if (!stream_) {
@@ -216,6 +221,13 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
 BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
                   std::optional<std::uint32_t> crc) {
   return std::make_shared<Inflated>(std::move(compressed), kind, size, crc);
+}
+
+bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out) {
+  uLongf size = out.size();
+  return uncompress(reinterpret_cast<Bytef*>(out.data()), &size,
+                    reinterpret_cast<const Bytef*>(packed.data()), packed.size()) == Z_OK &&
+         size == out.size();
 }
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start) {

@@ -19,6 +19,12 @@ std::vector<std::byte> inflate_head(const Bytes& compressed, Deflated kind, std:
 BytesPtr inflated(BytesPtr compressed, Deflated kind, std::int64_t size,
                   std::optional<std::uint32_t> crc = {});
 
+/// Unpacks the whole of a stream with zlib's own header; false if it is damaged or has another
+/// size.
+bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out);
+
+inline constexpr const char* kWrongSum = "the data are damaged: their sum is wrong";
+
 /// The sum that ZIP archives and gzip files have; `start` is that of the bytes before.
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t start = 0);
 

@@ -67,6 +67,21 @@ struct Decoder {
   }
 };
 
+/// What libjpeg takes to decode: lines of blocks of every component, and all coefficients of an
+/// image that comes in several scans.
+std::int64_t library_bytes(jpeg_decompress_struct& image) {
+  constexpr std::int64_t kState = 1 << 16, kLinesOfBlocks = 3;
+  const bool scans = jpeg_has_multiple_scans(&image);
+  std::int64_t bytes = kState;
+  for (int i = 0; i < image.num_components; ++i) {
+    const jpeg_component_info& c = image.comp_info[i];
+    const std::int64_t line = std::int64_t{c.width_in_blocks} * DCTSIZE2;
+    bytes += kLinesOfBlocks * c.v_samp_factor * line;
+    if (scans) bytes += c.height_in_blocks * line * std::int64_t{sizeof(JCOEF)};
+  }
+  return bytes;
+}
+
 /// Adobe's inverted inks as red, green and blue.
 void colours_of_inks(const std::vector<std::uint8_t>& inks, std::vector<std::uint8_t>& colours) {
   for (std::size_t i = 0; i < inks.size() / 4; ++i)
@@ -77,7 +92,7 @@ void colours_of_inks(const std::vector<std::uint8_t>& inks, std::vector<std::uin
 }  // namespace
 
 void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path,
-                 const ImageOptions& size, std::uint8_t* out) {
+                 const ImageOptions& size, std::uint8_t* out, Gauge::Share& memory) {
   Decoder decoder;
   jpeg_decompress_struct& image = decoder.image;
   if (!decoder.read_header(file)) decoder.fail_at(path);
@@ -100,8 +115,11 @@ void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path,
       break;
     }
   }
+  memory.add(library_bytes(image));
   if (!decoder.start()) decoder.fail_at(path);
   decoder.resizer.emplace(image.output_width, image.output_height, plain_grey ? 1 : 3, size);
+  memory.add(decoder.resizer->bytes() +
+             std::int64_t{image.output_width} * (image.output_components + (inks ? 3 : 0)));
   decoder.line.resize(std::size_t{image.output_width} * image.output_components);
   if (inks) decoder.colours.resize(std::size_t{image.output_width} * 3);
   while (image.output_scanline < image.output_height) {

@@ -183,7 +183,7 @@ class Loader::Impl {
 
   LoaderMemory memory() const {
     return {shares_.limit, windows_ ? windows_->bytes() : 0, pool_.bytes(),
-            static_cast<std::int64_t>(workers_.size()) * shares_.work_bytes};
+            static_cast<std::int64_t>(workers_.size()) * shares_.work_bytes, source_->own_bytes()};
   }
 
   const std::vector<Field>& fields() const { return pipeline_.fields(); }

@@ -32,11 +32,12 @@ struct LoaderState {
 
 /// Bytes that a loader holds.
 struct LoaderMemory {
-  std::int64_t limit = 0;
+  std::int64_t limit = 0;    // of windows, batches and work
   std::int64_t windows = 0;  // blocks of the source, as read
   std::int64_t batches = 0;  // finished, in the making, and with the caller
   std::int64_t work = 0;     // rows between two transforms
-  std::int64_t total() const { return windows + batches + work; }
+  std::int64_t source = 0;   // Source::own_bytes
+  std::int64_t total() const { return windows + batches + work + source; }
 };
 
 /// One array per field, the first axis counting rows.

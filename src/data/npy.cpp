@@ -158,9 +158,7 @@ RawArray read_npy_header(BytesPtr bytes) {
              "numbers are: save it with .astype('float32') or another number type");
   array.dtype = *dtype;
   array.swapped = descr[0] == '>' && size_of(*dtype) > 1;
-  if (*header.fortran && array.shape.size() > 1)
-    bad_file(file, "is in Fortran order, so its rows are scattered over the file",
-             "save it with numpy.save(path, numpy.ascontiguousarray(array))");
+  array.fortran = *header.fortran && array.shape.size() > 1;
   return array;
 }
 

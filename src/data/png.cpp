@@ -73,7 +73,7 @@ struct Decoder {
 }  // namespace
 
 void decode_png(std::span<const std::uint8_t> file, const std::string& path,
-                const ImageOptions& size, std::uint8_t* out) {
+                const ImageOptions& size, std::uint8_t* out, Gauge::Share& memory) {
   Decoder decoder(file);
   auto damaged = [&] { bad_file(path, fmt::format("is a damaged PNG image: {}", decoder.reason)); };
   if (!decoder.read_header()) damaged();
@@ -88,8 +88,12 @@ void decode_png(std::span<const std::uint8_t> file, const std::string& path,
     bad_file(path, fmt::format("is a PNG image of {} channels", channels));
 
   decoder.resizer.emplace(width, height, channels, size);
+  // libpng has two lines, before and after its filters, and zlib looks back 32 KiB.
+  constexpr std::int64_t kState = 1 << 16;
+  memory.add(decoder.resizer->bytes() + 2 * line + kState);
   const bool interlaced = png_get_interlace_type(decoder.png, decoder.info) != PNG_INTERLACE_NONE;
   if (!interlaced) {
+    memory.add(line);
     decoder.pixels.resize(line);
     for (std::int64_t y = 0; y < height; ++y) {
       if (!decoder.read_line(decoder.pixels.data())) damaged();
@@ -97,6 +101,7 @@ void decode_png(std::span<const std::uint8_t> file, const std::string& path,
     }
   } else {
     constexpr int kPasses = 7;
+    memory.add(line * height);
     decoder.pixels.resize(line * height);
     for (int pass = 0; pass < kPasses; ++pass)
       for (std::int64_t y = 0; y < height; ++y)

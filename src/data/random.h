@@ -6,7 +6,7 @@
 namespace snug::data {
 
 /// What a stream of random numbers is for; each has its own.
-enum class Purpose : std::uint64_t { Order = 1, Window = 2, Rows = 3 };
+enum class Purpose : std::uint64_t { Order = 1, Window = 2, Rows = 3, Split = 4 };
 
 /// A key for philox that stands for all of its arguments.
 constexpr std::uint64_t make_key(std::uint64_t seed, Purpose purpose, std::uint64_t epoch,

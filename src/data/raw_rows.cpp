@@ -23,6 +23,7 @@ class RawRows : public Source {
                                         std::max(rows_, std::int64_t{1}));
     fields_ = {std::move(field)};
   }
+  std::int64_t own_bytes() const override { return array_.bytes->own_bytes(); }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
@@ -35,6 +36,61 @@ class RawRows : public Source {
  private:
   RawArray array_;
   std::int64_t row_bytes_ = 0;
+};
+
+/// Rows of an array in Fortran order: each element of a row stands in a column of its own, which
+/// holds that element of all rows.
+class ColumnRows : public Source {
+ public:
+  ColumnRows(const RawArray& array, std::string name)
+      : array_(array), width_(size_of(array.dtype)) {
+    Field field{std::move(name), array.dtype, array.shape};
+    field.shape.erase(0);
+    rows_ = array.shape[0];
+    // Few elements of a column would cost as much as some thousand.
+    constexpr std::int64_t kBlock = 4 << 20;
+    block_ = std::clamp<std::int64_t>(kBlock / std::max<std::int64_t>(field.bytes(), 1), 1,
+                                      std::max(rows_, std::int64_t{1}));
+    fields_ = {std::move(field)};
+  }
+  std::int64_t own_bytes() const override { return array_.bytes->own_bytes(); }
+
+ protected:
+  void read_rows(std::int64_t begin, std::int64_t count,
+                 std::span<std::byte* const> out) const override {
+    const std::int64_t columns = product(fields_[0].shape);
+    if (!out[0] || columns == 0) return;
+    // Columns that are short, or wanted for the most part, are read together with what is between.
+    constexpr std::int64_t kShort = 1 << 14, kTogether = 1 << 20;
+    const bool dense = rows_ * width_ <= kShort || rows_ <= 2 * count;
+    const std::int64_t group =
+        dense ? std::clamp<std::int64_t>(kTogether / (rows_ * width_), 1, columns) : 1;
+    std::vector<std::byte> part(((group - 1) * rows_ + count) * width_);
+    Dims place =
+        Dims(fields_[0].shape.size(), 0);  // of the column in a row, its first axis fastest
+    for (std::int64_t first = 0; first < columns; first += group) {
+      const std::int64_t here = std::min(group, columns - first);
+      array_.bytes->read(array_.offset + (first * rows_ + begin) * width_,
+                         ((here - 1) * rows_ + count) * width_, part.data());
+      for (std::int64_t k = 0; k < here; ++k) {
+        std::int64_t at = 0;
+        for (std::size_t axis = 0; axis < place.size(); ++axis)
+          at = at * fields_[0].shape[axis] + place[axis];
+        const std::byte* from = part.data() + k * rows_ * width_;
+        for (std::int64_t row = 0; row < count; ++row)
+          std::memcpy(out[0] + (row * columns + at) * width_, from + row * width_, width_);
+        for (std::size_t axis = 0; axis < place.size(); ++axis) {
+          if (++place[axis] < fields_[0].shape[axis]) break;
+          place[axis] = 0;
+        }
+      }
+    }
+    if (array_.swapped) swap_bytes(out[0], count * columns * width_, array_.dtype);
+  }
+
+ private:
+  RawArray array_;
+  std::int64_t width_;
 };
 
 }  // namespace
@@ -50,7 +106,11 @@ SourcePtr raw_rows(const RawArray& array, std::string name) {
                     bytes, name_of(array.dtype), describe_shape(array.shape), array.offset,
                     std::max<std::int64_t>(array.bytes->size() - array.offset, 0)),
         "the file is truncated or damaged");
-  return std::make_shared<RawRows>(array, std::move(name));
+  if (!array.fortran) return std::make_shared<RawRows>(array, std::move(name));
+  if (array.bytes->block() > 1 && array.bytes->own_bytes() > 0)
+    bad_file(file, "is compressed and in Fortran order, so every row is scattered over all of it",
+             "save it without compression, or save numpy.ascontiguousarray(array)");
+  return std::make_shared<ColumnRows>(array, std::move(name));
 }
 
 }  // namespace snug::data

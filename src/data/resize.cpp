@@ -91,4 +91,11 @@ void Resizer::finish(std::uint8_t* out) const {
   }
 }
 
+std::int64_t Resizer::bytes() const {
+  std::size_t floats = narrow_.size() + sums_.size(), taps = columns_.size() + rows_.size();
+  for (const std::vector<Taps>* all : {&columns_, &rows_})
+    for (const Taps& t : *all) floats += t.weights.size();
+  return static_cast<std::int64_t>(floats * sizeof(float) + taps * sizeof(Taps));
+}
+
 }  // namespace snug::data

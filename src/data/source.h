@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class Source {
   std::int64_t phase() const { return phase_; }
   /// The names of the classes that labels count; empty if the source has none.
   const std::vector<std::string>& classes() const { return classes_; }
+
+  /// Bytes that the source takes for itself: what it keeps unpacked, caches, and the most that
+  /// decoders took at once so far.
+  virtual std::int64_t own_bytes() const { return 0; }
 
   /// Writes rows [begin, begin + count) of field f to out[f]; null: the field is not wanted.
   /// Errors: rows that are not there, damaged data, named with the file and the place.
@@ -78,8 +83,19 @@ struct ImageOptions {
   bool stretch = false;  // the whole image, its proportions lost; else the largest middle part
 };
 /// JPEG and PNG images of a folder as "image", uint8 (channels, height, width). Folders in it are
-/// classes, in the order of their names, counted by "label". Errors name the image.
-SourcePtr images(const std::string& folder, const ImageOptions& options);
+/// classes, in the order of their names, counted by "label"; files with the paths in `without` are
+/// left out. Errors name the image.
+SourcePtr images(const std::string& folder, const ImageOptions& options,
+                 const std::vector<std::string>& without = {});
+/// The same of these files, without labels.
+SourcePtr image_files(const std::vector<std::string>& paths, const ImageOptions& options);
+
+struct BrokenFile {
+  std::string path, why;
+};
+/// The images of a folder that cannot be decoded: all are read, by as many threads as there are
+/// cores.
+std::vector<BrokenFile> broken_images(const std::string& folder);
 
 struct CsvOptions {
   bool header = true;                     // the first line has names; else they are "0", "1", ...
@@ -100,7 +116,10 @@ SourcePtr concat(const std::vector<SourcePtr>& sources);
 SourcePtr zip(const std::vector<SourcePtr>& sources);
 /// Some of the fields, in this order.
 SourcePtr select(SourcePtr source, const std::vector<std::string>& names);
-/// Consecutive parts of these shares of the rows: split(source, {0.9, 0.1}).
-std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares);
+/// Parts of these shares of the rows: split(source, {0.9, 0.1}). They are consecutive, or with a
+/// seed random rows, as images that are sorted by their class need it. A source that is read in
+/// blocks has no random parts.
+std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares,
+                             std::optional<std::uint64_t> seed = {});
 
 }  // namespace snug::data

@@ -50,6 +50,14 @@ bool left_behind(const std::string& name) {
   return process > 0 && kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
 }
 
+TensorFile with_metadata(std::int64_t step, TensorFile state) {
+  if (step < 0 || step >= 1'000'000'000'000)
+    fail(Fault::Value, fmt::format("Checkpoints: {} is no step", step));
+  state.metadata["format"] = kCheckpointFormat;
+  state.metadata["step"] = fmt::format("{}", step);
+  return state;
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(std::string folder, int keep) : folder_(std::move(folder)), keep_(keep) {
@@ -68,15 +76,15 @@ std::string Checkpoints::path_of(std::int64_t step) const {
 std::string Checkpoints::best_path() const { return (fs::path(folder_) / kBest).string(); }
 
 void Checkpoints::save(std::int64_t step, const TensorFile& state, bool best) {
-  if (step < 0 || step >= 1'000'000'000'000)
-    fail(Fault::Value, fmt::format("Checkpoints: {} is no step", step));
-  TensorFile whole = state;
-  whole.metadata["format"] = kCheckpointFormat;
-  whole.metadata["step"] = fmt::format("{}", step);
+  const TensorFile whole = with_metadata(step, state);
   const std::string path = path_of(step);
   save_hashed(path, whole);
   if (best) link_best(path, whole);
   remove_old();
+}
+
+void Checkpoints::save_best(std::int64_t step, const TensorFile& state) {
+  save_hashed(best_path(), with_metadata(step, state));
 }
 
 /// A second name of the same file, where the file system has such; else a copy.
@@ -100,6 +108,11 @@ std::vector<std::string> Checkpoints::newest_first() const {
   std::vector<std::string> names;
   for (auto& [step, name] : all) names.push_back(std::move(name));
   return names;
+}
+
+bool Checkpoints::any() const {
+  const std::vector<std::string> names = newest_first();
+  return !names.empty() && step_of(names[0]) >= 0;
 }
 
 void Checkpoints::remove_old() const {

@@ -18,6 +18,8 @@ class Checkpoints {
   /// Writes a checkpoint; then removes all but the newest `keep`, and what killed writers left
   /// behind. An error loses nothing that was there before.
   void save(std::int64_t step, const TensorFile& state, bool best = false);
+  /// The best one alone.
+  void save_best(std::int64_t step, const TensorFile& state);
 
   struct Found {
     std::string path;
@@ -26,6 +28,8 @@ class Checkpoints {
   /// The newest valid one; none if there is none. `skipped` gets a text for every file that is
   /// damaged or foreign: "NAME: WHY".
   std::optional<Found> load_newest(std::vector<std::string>* skipped = nullptr) const;
+
+  bool any() const;  // valid or not
 
   const std::string& folder() const { return folder_; }
   std::string best_path() const;

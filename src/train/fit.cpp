@@ -73,6 +73,34 @@ Watched find_watched(const std::string& name, const std::vector<std::string>& me
        fmt::format("there are {}", fmt::join(known, ", ")));
 }
 
+// ---- means over rows
+
+void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
+         const data::Batch& batch) {
+  const auto count = static_cast<double>(batch[0].shape[0]);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
+  rows += count;
+}
+
+std::vector<double> means_of(std::vector<double> sums, double rows) {
+  for (double& s : sums) s /= rows;
+  return sums;
+}
+
+/// Of what `values` gives for the batches of an epoch.
+template <class F>
+std::vector<double> means_over(data::Loader& loader, std::int64_t epoch, std::size_t count,
+                               F&& values) {
+  data::LoaderState begin = loader.state();
+  begin.epoch = epoch;
+  begin.batch = 0;
+  loader.seek(begin);
+  std::vector<double> sums(count);
+  double rows = 0;
+  while (std::optional<data::Batch> batch = loader.next()) add(sums, rows, values(*batch), *batch);
+  return means_of(std::move(sums), rows);
+}
+
 /// Where a training stands: with the values of the trainer and the position in the data all that
 /// decides how it goes on.
 struct Standing {
@@ -97,6 +125,9 @@ class Loop {
       fail(Fault::Value, "fit: checkpoint_steps and patience are not negative");
     find_monitor();
     if (!options.folder.empty()) checkpoints_.emplace(options.folder, options.keep);
+    if (checkpoints_ && !options.resume && checkpoints_->any())
+      fail(Fault::Value, fmt::format("fit: {} has checkpoints of a training", options.folder),
+           "resume it (resume=True, --resume), or give another folder");
     reset_sums();
   }
 
@@ -145,9 +176,12 @@ class Loop {
     now_.trained = false;
     reset_sums();
     if (e.best && options_.restore_best && !checkpoints_) remember_best();
-    checkpoint(e.best);
-    view_.epoch(e, history_, options_.epochs, planned_);
-    if (options_.on_epoch && !options_.on_epoch(e)) history_.stopped_early = ended_ = true;
+    view_.epoch(e, history_, options_.epochs, bytes());
+    if (!options_.on_epoch) return checkpoint(e.best);
+    if (checkpoints_ && e.best) checkpoints_->save_best(now_.step, state());
+    if (!options_.on_epoch(e)) history_.stopped_early = ended_ = true;
+    trainer_.check_masks();
+    checkpoint(false);
   }
 
   void train() {
@@ -156,6 +190,7 @@ class Loop {
       const std::vector<double> values = trainer_.step(*batch);
       position_ = data_.state();
       ++now_.step;
+      now_.trained = batch->number + 1 == batches;  // the position is in the next epoch then
       add(now_.sums, now_.rows, values, *batch);
       rows_here_ += static_cast<double>((*batch)[0].shape[0]);
       show(*batch, batches);
@@ -163,7 +198,6 @@ class Loop {
       if (options_.checkpoint_steps > 0 && now_.step % options_.checkpoint_steps == 0)
         checkpoint(false);
     }
-    position_ = data_.state();
     now_.trained = true;
   }
 
@@ -180,37 +214,23 @@ class Loop {
       n.metric = now_.sums[1] / now_.rows;
       n.metric_name = history_.metrics[0];
     }
-    n.planned_bytes = planned_;
+    n.bytes = bytes();
     view_.batch(n);
+  }
+
+  /// Of a step as planned, and of the loaders as it is.
+  std::int64_t bytes() const {
+    return planned_ + data_.memory().total() +
+           (options_.validation ? options_.validation->memory().total() : 0);
   }
 
   /// The same rows with the same random numbers whenever this epoch is evaluated.
   void validate(Epoch& e) {
-    data::Loader& loader = *options_.validation;
-    data::LoaderState begin = loader.state();
-    begin.epoch = now_.epoch;
-    begin.batch = 0;
-    loader.seek(begin);
-    std::vector<double> sums(now_.sums.size());
-    double rows = 0;
-    while (std::optional<data::Batch> batch = loader.next())
-      add(sums, rows, trainer_.evaluate(*batch), *batch);
-    const std::vector<double> means = means_of(sums, rows);
+    const std::vector<double> means =
+        means_over(*options_.validation, now_.epoch, now_.sums.size(),
+                   [&](const data::Batch& batch) { return trainer_.evaluate(batch); });
     e.validation_loss = means[0];
     e.validation_metrics.assign(means.begin() + 1, means.end());
-  }
-
-  static void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
-                  const data::Batch& batch) {
-    const auto count = static_cast<double>(batch[0].shape[0]);
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
-    rows += count;
-  }
-
-  static std::vector<double> means_of(const std::vector<double>& sums, double rows) {
-    std::vector<double> means = sums;
-    for (double& m : means) m /= rows;
-    return means;
   }
 
   void reset_sums() {
@@ -248,7 +268,10 @@ class Loop {
   // ---- checkpoints
 
   void checkpoint(bool best) {
-    if (!checkpoints_) return;
+    if (checkpoints_) checkpoints_->save(now_.step, state(), best);
+  }
+
+  io::TensorFile state() const {
     io::TensorFile file;
     trainer_.save(file);
     const auto columns = static_cast<std::int64_t>(now_.sums.size());
@@ -275,7 +298,7 @@ class Loop {
       file.metadata[n.name] = fmt::format("{}", position_.*n.member);
     file.metadata["data.seed"] = fmt::format("{}", static_cast<std::int64_t>(position_.seed));
     file.metadata["data.shuffle"] = position_.shuffle ? "1" : "0";
-    checkpoints_->save(now_.step, file, best);
+    return file;
   }
 
   void resume() {
@@ -343,9 +366,10 @@ class Loop {
         trainer_.restore_model(io::load_hashed(checkpoints_->best_path()),
                                checkpoints_->best_path());
     }
+    trainer_.take_averages();
     if (!checkpoints_) return;
-    io::TensorFile model;
-    trainer_.save_model(model);
+    io::TensorFile model{{}, options_.metadata};
+    trainer_.save_parameters(model);
     io::save(options_.folder + "/model.safetensors", model);
   }
 
@@ -375,6 +399,24 @@ History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
 History fit(Layer& model, data::Loader& data, const FitOptions& options) {
   Trainer trainer(model, data.fields(), options);
   return fit(trainer, data, options);
+}
+
+std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
+                                       const FitOptions& options) {
+  return evaluate(evaluation_of(model, data.fields(), options), data, options);
+}
+
+std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
+                                       const FitOptions& options) {
+  const data::LoaderState before = data.state();
+  const std::vector<double> means =
+      means_over(data, 0, 1 + options.metrics.size(),
+                 [&](const data::Batch& batch) { return run(evaluation, batch); });
+  data.seek(before);
+  std::map<std::string, double> named{{"loss", means[0]}};
+  for (std::size_t i = 0; i < options.metrics.size(); ++i)
+    named.emplace(options.metrics[i].name, means[i + 1]);
+  return named;
 }
 
 std::vector<double> History::values(const std::string& name) const {

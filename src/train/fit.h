@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -73,24 +74,38 @@ struct FitOptions {
   std::string folder = {};
   std::int64_t checkpoint_steps = 0;
   int keep = 2;
-  bool resume = false;  // from the newest valid checkpoint in the folder, if there is one
+  /// From the newest valid checkpoint in the folder, if there is one. Without it a folder that has
+  /// checkpoints is an error.
+  bool resume = false;
+  std::map<std::string, std::string> metadata = {};  // of "model.safetensors"
 
   std::string memory = {};         // budget of a step, as in FunctionOptions
   std::int64_t micro_batches = 0;  // as in FunctionOptions
   int threads = 0;
+  /// As in FunctionOptions, of the step and the evaluation. Parameters stay float32.
+  DType precision = DType::F32;
   Progress progress = Progress::Auto;
-  /// After every epoch; false ends the training.
+  /// After every epoch; false ends the training. It may change the model, as prune does: the
+  /// checkpoint of the epoch is made after it, the best one before it.
   std::function<bool(const Epoch& epoch)> on_epoch = nullptr;
 };
 
 class Trainer;
 
 /// Trains on batches whose first field is the input and whose second one the target. A training
-/// that was stopped at any moment and resumed gives the same bits as one that was not. Ctrl-C
+/// that was stopped at any moment and resumed gives the same bits as one that was not. Weights that
+/// were pruned stay 0 (nn/prune.h); a model that is to be pruned on the way is masked before the
+/// training, for which prune(model, 0) is enough. With averages of the parameters (optim.average)
+/// these are evaluated, and the model ends with them. Ctrl-C
 /// (request_interrupt) saves a checkpoint and returns.
 History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
 /// The same with functions that are compiled already.
 History fit(Trainer& trainer, data::Loader& data, const FitOptions& options);
+
+/// The loss and the metrics by name, means over the rows of the data, as `fit` evaluates. Of the
+/// options it takes loss, metrics, memory, threads and precision. The loader stays where it is.
+std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
+                                       const FitOptions& options = {});
 
 /// Writes and reads the parameters and running statistics of a model; ".safetensors" or ".npz".
 void save(Layer& model, const std::string& path);

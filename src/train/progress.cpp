@@ -38,8 +38,8 @@ std::string ProgressView::bar(const Numbers& n, int width) {
   std::string left = fmt::format("epoch {}/{} step {}/{} ", n.epoch, n.epochs, n.batch, n.batches);
   std::string right = fmt::format(" loss {:.4f}", n.loss);
   if (!n.metric_name.empty()) right += fmt::format(" {} {:.4f}", n.metric_name, n.metric);
-  right += fmt::format(" {:.0f} rows/s {}", rate,
-                       describe_bytes(static_cast<std::uint64_t>(n.planned_bytes)));
+  right +=
+      fmt::format(" {:.0f} rows/s {}", rate, describe_bytes(static_cast<std::uint64_t>(n.bytes)));
   if (rate > 0 && n.batch > 0) {
     const double rest = static_cast<double>(n.epochs - n.epoch) + 1 - part;
     const double rows = static_cast<double>(n.rows) / n.batch * n.batches * rest;
@@ -71,7 +71,7 @@ void ProgressView::clear() {
 }
 
 void ProgressView::epoch(const Epoch& e, const History& history, std::int64_t epochs,
-                         std::int64_t planned_bytes) {
+                         std::int64_t bytes) {
   std::string line = fmt::format("epoch {}/{}  loss {:.4f}", e.number, epochs, e.loss);
   for (std::size_t i = 0; i < e.metrics.size(); ++i)
     line += fmt::format("  {} {:.4f}", history.metrics[i], e.metrics[i]);
@@ -81,7 +81,7 @@ void ProgressView::epoch(const Epoch& e, const History& history, std::int64_t ep
       line += fmt::format("  validation_{} {:.4f}", history.metrics[i], e.validation_metrics[i]);
   }
   line += fmt::format("  {:.0f} rows/s  {}  {:.1f} s{}", e.rows_per_second,
-                      describe_bytes(static_cast<std::uint64_t>(planned_bytes)), e.seconds,
+                      describe_bytes(static_cast<std::uint64_t>(bytes)), e.seconds,
                       e.best ? "  best" : "");
   say(line);
 }

@@ -17,13 +17,12 @@ class ProgressView {
     double seconds = 0;           // of this epoch
     double loss = 0, metric = 0;  // means so far
     std::string metric_name;      // empty: no metric
-    std::int64_t planned_bytes = 0;
+    std::int64_t bytes = 0;       // of a step and of the data
   };
 
   explicit ProgressView(Progress kind);
   void batch(const Numbers& numbers);
-  void epoch(const Epoch& epoch, const History& history, std::int64_t epochs,
-             std::int64_t planned_bytes);
+  void epoch(const Epoch& epoch, const History& history, std::int64_t epochs, std::int64_t bytes);
   void say(const std::string& line);
 
   static std::string bar(const Numbers& numbers, int width);

@@ -48,10 +48,29 @@ std::vector<Expr> outputs_of(const Expr& predictions, const Expr& targets,
   return out;
 }
 
-std::vector<double> run(const Function& function, const data::Batch& batch) {
-  std::vector<double> values;
-  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
-  return values;
+constexpr std::string_view kMask = "mask/";
+
+/// The updates with pruned elements kept at 0, in averages of the parameters, too.
+Updates masked_updates(const optim::Updates& updates, Layer& model) {
+  Updates pairs = masked(updates.pairs, model);
+  std::size_t i = 0;  // of the trainable ones, which the averages follow
+  for (const Parameter& p : model.parameters()) {
+    if (!p.trainable) continue;
+    const std::size_t average = i++;
+    if (!p.mask || average >= updates.averages.size()) continue;
+    for (auto& [target, value] : pairs)
+      if (same(target, updates.averages[average]))
+        value = switch_(p.mask, value, typed_number(0, value.dtype()));
+  }
+  return pairs;
+}
+
+/// The input and the target.
+std::pair<Expr, Expr> inputs_of(const std::vector<data::Field>& fields) {
+  if (fields.size() < 2)
+    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
+         "a row has an input and a target");
+  return {input_of(fields[0], "x"), input_of(fields[1], "y")};
 }
 
 }  // namespace
@@ -78,6 +97,13 @@ std::vector<NamedValue> values_of(Layer& model) {
   return out;
 }
 
+std::vector<NamedValue> masks_of(Layer& model) {
+  std::vector<NamedValue> out;
+  for (const Parameter& p : model.parameters())
+    if (p.mask) out.push_back({fmt::format("{}{}", kMask, p.name), as_shared(p.mask)});
+  return out;
+}
+
 void put_values(std::span<const NamedValue> values, io::TensorFile& file) {
   for (const NamedValue& v : values) file.tensors.push_back({v.name, v.shared->get_value(true)});
 }
@@ -95,21 +121,36 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                "{}: \"{}\" is {}, not {} {}", path, v.name,
                a ? fmt::format("{} {}", name_of(a->dtype), describe_shape(a->shape)) : "not there",
                name_of(dtype), describe_shape(shape)),
-           "it is of another model or optimizer");
+           v.name.starts_with(kMask) ? "it is of a model that was not pruned"
+                                     : "it is of another model or optimizer");
     found.push_back(a);
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i].shared->set_value(found[i]->contiguous_copy());
 }
 
+Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
+                       const FitOptions& options, const Updates& givens) {
+  const auto [x, y] = inputs_of(fields);
+  return function({x, y}, outputs_of(model(x), y, options),
+                  {.givens = givens,
+                   .name = "evaluate",
+                   .memory = options.memory,
+                   .precision = options.precision,
+                   .threads = options.threads});
+}
+
+std::vector<double> run(const Function& function, const data::Batch& batch) {
+  std::vector<double> values;
+  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
+  return values;
+}
+
 Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
-    : metrics_(options.metrics.size()) {
-  if (fields.size() < 2)
-    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
-         "a row has an input and a target");
+    : model_(model), metrics_(options.metrics.size()) {
+  const auto [x, y] = inputs_of(fields);
   row_ = fields[0].shape;
   target_row_ = fields[1].shape;
-  const Expr x = input_of(fields[0], "x"), y = input_of(fields[1], "y");
   Pass pass{.training = true};
   const Expr predictions = model(x, pass);
   std::vector<Expr> outputs = outputs_of(predictions, y, options);
@@ -126,18 +167,35 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   const optim::Updates updates =
       optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
 
-  const FunctionOptions compile{.updates = masked(updates.pairs, model),
-                                .name = "train",
-                                .memory = options.memory,
-                                .micro_batches = options.micro_batches,
-                                .threads = options.threads};
-  step_ = function({x, y}, outputs, compile);
-  evaluate_ = function({x, y}, outputs_of(model(x), y, options),
-                       {.name = "evaluate", .memory = options.memory, .threads = options.threads});
+  step_ = function({x, y}, outputs,
+                   {.updates = masked_updates(updates, model),
+                    .name = "train",
+                    .memory = options.memory,
+                    .micro_batches = options.micro_batches,
+                    .precision = options.precision,
+                    .threads = options.threads});
+  const std::vector<Expr> trainable = model.trainable();
+  Updates averaged;
+  for (std::size_t i = 0; i < updates.averages.size(); ++i)
+    averaged.emplace_back(trainable[i], updates.averages[i]);
+  evaluate_ = evaluation_of(model, fields, options, averaged);
 
-  for (const Parameter& p : model.parameters()) add(p.name, p.variable);
+  const std::vector<Parameter> parameters = model.parameters();
+  for (const Parameter& p : parameters) add(p.name, p.variable);
   parameters_ = values_.size();
-  for (const Expr& state : updates.states) add("optimizer/" + state.name(), state);
+  for (const Parameter& p : parameters)
+    if (p.mask) add(fmt::format("{}{}", kMask, p.name), p.mask);
+  with_masks_ = values_.size();
+  const auto add_state = [&](const Expr& state) { add("optimizer/" + state.name(), state); };
+  for (const auto& [parameter, average] : averaged) {
+    add_state(average);
+    averages_.emplace_back(as_shared(average), as_shared(parameter));
+  }
+  model_values_ = values_.size();
+  for (const Expr& state : updates.states)
+    if (std::none_of(updates.averages.begin(), updates.averages.end(),
+                     [&](const Expr& average) { return same(average, state); }))
+      add_state(state);
   for (const Expr& e : topological(outputs))
     if (SharedVariable* s = as_shared(e); s && s->find_default_update()) {
       const bool known = std::any_of(values_.begin(), values_.end(),
@@ -160,26 +218,47 @@ std::vector<double> Trainer::evaluate(const data::Batch& batch) const {
 }
 
 void Trainer::save(io::TensorFile& file) const { put_values(values_, file); }
-void Trainer::save_model(io::TensorFile& file) const { put_values(model(), file); }
+void Trainer::save_model(io::TensorFile& file) const { put_values(first(model_values_), file); }
+void Trainer::save_parameters(io::TensorFile& file) const { put_values(first(parameters_), file); }
 
 void Trainer::restore(const io::TensorFile& file, const std::string& path) const {
+  for (const io::NamedArray& t : file.tensors)
+    if (t.name.starts_with(kMask) && parameters_ == with_masks_)
+      fail(Fault::Value, fmt::format("{}: is of a pruned model, and this one is not", path),
+           "call prune(model, 0) before the training: the masks come from the checkpoint");
   take_values(values_, file, path);
 }
 
 void Trainer::restore_model(const io::TensorFile& file, const std::string& path) const {
-  take_values(model(), file, path);
+  take_values(first(model_values_), file, path);
+}
+
+void Trainer::take_averages() const {
+  for (const auto& [average, parameter] : averages_) parameter->set_value(average->get_value());
+}
+
+void Trainer::check_masks() const {
+  std::size_t masks = 0;
+  model_.visit([&](const std::string&, Layer& layer) {
+    for (const Parameter& p : layer.own()) masks += static_cast<bool>(p.mask);
+  });
+  if (masks > with_masks_ - parameters_)
+    fail(Fault::Value, "fit: the model was pruned for the first time during its training",
+         "call prune(model, 0) before it: the step is compiled with masks then");
 }
 
 void Trainer::restart(Layer& fresh) const {
   io::TensorFile file;
   put_values(values_of(fresh), file);
-  restore_model(file, "the new model");
+  put_values(masks_of(fresh), file);
+  take_values(first(with_masks_), file, "the new model");
   const std::size_t random = values_.size() - starts_.size();
-  for (std::size_t i = parameters_; i < values_.size(); ++i) {
+  for (std::size_t i = model_values_; i < values_.size(); ++i) {
     SharedVariable& s = *values_[i].shared;
     s.set_value(i < random ? Array::zeros(s.type.dtype, s.shape())
                            : starts_[i - random].contiguous_copy());
   }
+  for (const auto& [average, parameter] : averages_) average->set_value(parameter->get_value());
 }
 
 void Trainer::set_rate(double rate) const {

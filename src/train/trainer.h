@@ -15,14 +15,24 @@ struct NamedValue {
 };
 /// Parameters and running statistics.
 std::vector<NamedValue> values_of(Layer& model);
+/// Masks of pruned parameters: "mask/NAME".
+std::vector<NamedValue> masks_of(Layer& model);
 void put_values(std::span<const NamedValue> values, io::TensorFile& file);
 /// All of them from a file that `path` names. If one is missing or has another type, nothing
 /// changes and there is a Value error.
 void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                  const std::string& path);
 
-/// The compiled step and evaluation of a model, and the values that live between steps. Expressions
-/// are touched by the constructor and the destructor alone.
+/// The loss and the metrics of a batch (x, y), without training; `givens` as of a function.
+Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
+                       const FitOptions& options, const Updates& givens = {});
+std::vector<double> run(const Function& function, const data::Batch& batch);
+/// As `evaluate` of a model.
+std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
+                                       const FitOptions& options);
+
+/// The compiled step and evaluation of a model, which outlives it, and the values that live between
+/// steps. Expressions are touched by the constructor and the destructor alone.
 class Trainer {
  public:
   Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options);
@@ -32,12 +42,17 @@ class Trainer {
   std::vector<double> evaluate(const data::Batch& batch) const;
 
   /// Everything that a step changes, by name: parameters and running statistics under their own
-  /// names, "optimizer/...", "random/...".
+  /// names, "mask/...", "optimizer/...", "random/...".
   void save(io::TensorFile& file) const;
   /// All of it back; `path` is named by errors, which leave everything as it was.
   void restore(const io::TensorFile& file, const std::string& path) const;
-  void save_model(io::TensorFile& file) const;  // parameters and running statistics
+  void save_parameters(io::TensorFile& file) const;  // and running statistics
+  void save_model(io::TensorFile& file) const;       // the same, masks and averages
   void restore_model(const io::TensorFile& file, const std::string& path) const;
+  /// Parameters become their averages, if there are some, as `evaluate` has it.
+  void take_averages() const;
+  /// An error if the model was pruned for the first time after its step was compiled.
+  void check_masks() const;
   /// Takes the parameters of another model of the same kind, and new state for the rest.
   void restart(Layer& model) const;
   /// Sets the learning rate, which is a number without a schedule.
@@ -49,13 +64,18 @@ class Trainer {
 
  private:
   void add(std::string name, const Expr& variable);
-  std::span<const NamedValue> model() const { return std::span(values_).first(parameters_); }
+  std::span<const NamedValue> first(std::size_t n) const { return std::span(values_).first(n); }
 
+  Layer& model_;
   Function step_, evaluate_;
   std::vector<NamedValue> values_;
-  std::vector<Expr> variables_;  // of values_
-  std::size_t parameters_ = 0;   // the first ones of values_
-  std::vector<Array> starts_;    // of random states, which are the last ones of values_
+  std::vector<Expr> variables_;   // of values_
+  std::size_t parameters_ = 0;    // the first ones of values_
+  std::size_t with_masks_ = 0;    // these and the masks, which come next
+  std::size_t model_values_ = 0;  // these and the averages, which come next
+  /// Averages, and the parameters they begin as.
+  std::vector<std::pair<SharedVariable*, SharedVariable*>> averages_;
+  std::vector<Array> starts_;  // of random states, which are the last ones of values_
   std::size_t metrics_ = 0;
   Expr rate_;
   Dims row_, target_row_;

@@ -69,6 +69,24 @@ TEST(Fit, Learns) {
   EXPECT_EQ(h.epochs.back().step, 80);
 }
 
+TEST(Fit, EvaluatesAndTakesAPrecision) {
+  data::Loader loader(points(200), {.batch = 20});
+  nn::FitOptions o;
+  o.epochs = 4;
+  o.metrics = {"accuracy"};
+  o.optim.rate = 0.05;
+  o.precision = DType::BF16;
+  o.progress = nn::Progress::Silent;
+  data::Loader held_out(data::split(points(100), {0.5, 0.5}, 7)[0], {.batch = 8, .shuffle = false});
+  o.validation = &held_out;
+  nn::LayerPtr m = model();
+  const nn::History h = nn::fit(*m, loader, o);
+  const auto found = nn::evaluate(*m, held_out, o);
+  EXPECT_EQ(found.at("loss"), h.values("validation_loss").back());
+  EXPECT_EQ(found.at("accuracy"), h.values("validation_accuracy").back());
+  EXPECT_EQ(m->parameters()[0].variable.dtype(), DType::F32);
+}
+
 TEST(Fit, AnInterruptedTrainingEndsWithTheSameBits) {
   Folder folder;
   data::Loader whole_data(points(100), {.batch = 16});

@@ -80,10 +80,33 @@ def test_npy(tmp_path, dtype, order):
     np.testing.assert_array_equal(source.read(2, 5)[0], array[2:5])
 
 
-def test_npy_of_records_and_fortran_order(tmp_path):
-    np.save(tmp_path / "f.npy", np.asfortranarray(np.ones((3, 4))))
-    with pytest.raises(ValueError, match=r"f\.npy: is in Fortran order"):
-        data.npy(tmp_path / "f.npy")
+@pytest.mark.parametrize("shape", [(7, 3), (5, 3, 4), (6, 1, 2, 3), (4000, 3), (3, 2000)])
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "u1", "c16"])
+def test_npy_in_fortran_order(tmp_path, shape, dtype):
+    array = np.asfortranarray(random_array(shape, np.dtype(dtype).newbyteorder("=").name))
+    array = array.astype(dtype, order="K")
+    np.save(tmp_path / "f.npy", array)
+    np.savez(tmp_path / "f.npz", a=array)
+    assert b"'fortran_order': True" in (tmp_path / "f.npy").read_bytes()[:128]
+    rows = shape[0]
+    for source in data.npy(tmp_path / "f.npy"), data.npz(tmp_path / "f.npz"):
+        for begin, end in [(0, rows), (1, rows), (rows // 2, rows // 2 + 1), (1, 2)]:
+            np.testing.assert_array_equal(source.read(begin, end)[0], array[begin:end])
+    np.testing.assert_array_equal(snug.io.load(tmp_path / "f.npz")["a"], array)
+    if np.dtype(dtype).kind != "c":
+        batches = data.Loader(source, batch=3, seed=1, floats="keep")
+        seen = np.concatenate([b for (b,) in batches])
+        np.testing.assert_array_equal(np.sort(seen, axis=0), np.sort(array, axis=0))
+
+
+def test_compressed_fortran_order_is_refused_if_it_is_not_in_memory(tmp_path):
+    array = np.zeros((2**13, 2**13 + 1), order="F", dtype="uint8")
+    np.savez_compressed(tmp_path / "f.npz", a=array)
+    with pytest.raises(ValueError, match=r"(?s)compressed and in Fortran order.*ascontiguousarray"):
+        data.npz(tmp_path / "f.npz")
+
+
+def test_npy_of_records(tmp_path):
     np.save(tmp_path / "r.npy", np.zeros(3, [("a", "f4"), ("b", "i4")]))
     with pytest.raises(ValueError, match=r"r\.npy: holds records"):
         data.npy(tmp_path / "r.npy")
@@ -100,6 +123,18 @@ def test_npz(tmp_path, save):
         data.npz(tmp_path / "a.npz")
     with pytest.raises(ValueError, match="no array 'z'; there are x, y, other"):
         data.npz(tmp_path / "a.npz", "z")
+
+
+def test_sums_of_stored_members_are_checked(tmp_path):
+    x = random_array((50, 40), "float64")
+    np.savez(tmp_path / "a.npz", x=x, y=np.arange(50))
+    whole = (tmp_path / "a.npz").read_bytes()
+    at = whole.index(x[17].tobytes()) + 3
+    (tmp_path / "a.npz").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    for read in data.npz, snug.io.load:
+        with pytest.raises(ValueError, match=r"a\.npz: x\.npy: the data are damaged"):
+            read(tmp_path / "a.npz")
+    assert len(data.npz(tmp_path / "a.npz", "y")) == 50
 
 
 def test_npz_with_large_sizes(tmp_path):
@@ -147,6 +182,50 @@ def test_hdf5(tmp_path, dtype, chunks):
     part = data.hdf5(tmp_path / "a.h5", start=5, end=25)
     assert len(part) == 20
     np.testing.assert_array_equal(part.read(0, 20)[0], array[5:25])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "gzip"},
+        {"compression": "gzip", "shuffle": True},
+        {"shuffle": True},
+        {"compression": "gzip", "fletcher32": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<i2", "u1"])
+def test_hdf5_with_a_chunk_per_row(tmp_path, options, dtype):
+    """Rows that we unpack ourselves, and those of which the library must do it."""
+    shape = (9, 130, 70)
+    array = random_array(shape, np.dtype(dtype).newbyteorder("=").name)
+    array[3] = 0
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        x = file.create_dataset("x", shape, dtype, chunks=(1, *shape[1:]), fillvalue=0, **options)
+        for row in range(len(array)):
+            if row != 3:  # this chunk is never written
+                x[row] = array[row]
+    source = data.hdf5(tmp_path / "a.h5")
+    np.testing.assert_array_equal(source.read(0, 9)[0], array)
+    np.testing.assert_array_equal(source.read(4, 6)[0], array[4:6])
+    several = [data.Loader(source, 2, seed=1, threads=n, floats="keep") for n in (1, 4)]
+    one, four = ([x.copy() for (x,) in loader] for loader in several)
+    assert all(np.array_equal(a, b) for a, b in zip(one, four))
+    assert several[0].memory().source > 0
+
+
+def test_damaged_chunks_of_hdf5(tmp_path):
+    array = random_array((4, 300, 300), "uint8")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        x = file.create_dataset("x", data=array, chunks=(1, 300, 300), compression="gzip")
+        chunk = x.id.get_chunk_info(2)
+    with open(tmp_path / "a.h5", "r+b") as file:
+        file.seek(chunk.byte_offset + chunk.size // 2)
+        file.write(b"damaged")
+    source = data.hdf5(tmp_path / "a.h5")
+    np.testing.assert_array_equal(source.read(3, 4)[0], array[3:])
+    with pytest.raises(ValueError, match=r"a\.h5: row 2 of the dataset 'x' is damaged"):
+        source.read(0, 4)
 
 
 @pytest.mark.parametrize("rank", range(1, 9))
@@ -269,6 +348,49 @@ def test_folders_are_classes(tmp_path):
         list(data.Loader(source))
 
 
+def test_broken_images_are_named_and_left_out(tmp_path):
+    for name in ("ant", "cat"):
+        (tmp_path / name).mkdir()
+        for k in range(3):
+            smooth_image(40, 30).save(tmp_path / name / f"{k}.jpg")
+    broken = {"ant/1.jpg": "damaged JPEG", "cat/0.jpg": "is empty", "cat/x.png": "neither a JPEG"}
+    (tmp_path / "ant/1.jpg").write_bytes((tmp_path / "ant/1.jpg").read_bytes()[:-100])
+    (tmp_path / "cat/0.jpg").write_bytes(b"")
+    (tmp_path / "cat/x.png").write_text("<html>not found</html>")
+    found = data.broken_images(tmp_path)
+    assert [path for path, _ in found] == [str(tmp_path / name) for name in broken]
+    for (_, why), wanted in zip(found, broken.values()):
+        assert wanted in why and str(tmp_path) not in why
+    source = data.images(tmp_path, 8, without=[path for path, _ in found])
+    np.testing.assert_array_equal(source.read(0, 4)[1], [0, 0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    "name, options, least",
+    [
+        ("a.png", {}, 0),
+        ("a.jpg", {}, 0),
+        ("a.jpg", {"progressive": True}, 2 * 600 * 800 * 1.5),  # coefficients, colours halved
+    ],
+)
+def test_memory_of_image_decoders_is_counted(tmp_path, name, options, least):
+    smooth_image(600, 800).save(tmp_path / name, **options)
+    source = data.images(tmp_path, 16)
+    loader = data.Loader(source, 1, threads=1)
+    assert loader.memory().source == 0
+    list(loader)
+    size = (tmp_path / name).stat().st_size
+    assert size + least < loader.memory().source < size + least + 300_000
+    assert loader.memory().total >= loader.memory().source
+    half = data.Loader(source[:1], 1)
+    assert half.memory().source == loader.memory().source
+
+
+def test_what_is_kept_inflated_is_counted(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros((100, 1000), "uint8"))
+    assert 100_000 < data.Loader(data.npz(tmp_path / "a.npz")).memory().source < 101_000
+
+
 def test_sources_of_sources():
     x = np.arange(20.0)
     source = data.arrays(x=x)
@@ -283,6 +405,13 @@ def test_sources_of_sources():
     parts = source.split([0.5, 0.25, 0.25])
     assert [len(part) for part in parts] == [10, 5, 5]
     np.testing.assert_array_equal(parts[1].read(0, 5)[0], x[10:15])
+    parts = source.split([0.8, 0.2], seed=3)
+    rows = [part.read(0, len(part))[0] for part in parts]
+    assert [len(r) for r in rows] == [16, 4]
+    np.testing.assert_array_equal(np.sort(np.concatenate(rows)), x)
+    assert not np.array_equal(np.concatenate(rows), x)
+    np.testing.assert_array_equal(source.split([0.8, 0.2], seed=3)[1].read(0, 4)[0], rows[1])
+    assert not np.array_equal(source.split([0.8, 0.2], seed=4)[1].read(0, 4)[0], rows[1])
     with pytest.raises(ValueError, match="source 1 has 3 rows, source 0 has 20"):
         data.zip(source, source[:3])
     with pytest.raises(ValueError, match="the fields differ"):

@@ -72,6 +72,46 @@ def test_equals_a_loop_by_hand():
     assert [e.step for e in history.epochs] == [4, 8, 12]
 
 
+def test_bfloat16_rounds_products_and_keeps_float32_parameters(tmp_path):
+    x, y = spirals(64)
+    trained = {}
+    for precision in ("float32", "bfloat16"):
+        model = small_model()
+        history = quiet(
+            model,
+            (x, y),
+            epochs=4,
+            shuffle=False,
+            validation=(x, y),
+            optimizer="sgd",
+            rate=0.1,
+            precision=precision,
+            folder=tmp_path / precision,
+        )
+        trained[precision] = values(model)
+
+        by_hand = small_model()
+        tx, ty = T.fmatrix(), T.lvector()
+        loss = nn.cross_entropy(by_hand(tx, training=True), ty)
+        updates = snug.optim.sgd(loss, by_hand.parameters(), 0.1)
+        step = snug.function([tx, ty], loss, updates=updates, precision=precision)
+        evaluate = snug.function([tx, ty], nn.cross_entropy(by_hand(tx), ty), precision=precision)
+        for wanted in history["validation_loss"]:
+            for k in (0, 32):
+                step(x[k : k + 32], y[k : k + 32])
+            losses = [evaluate(x[k : k + 32], y[k : k + 32]) for k in (0, 32)]
+            np.testing.assert_allclose(wanted, np.mean(losses), rtol=1e-6)
+        for name, value in values(by_hand).items():
+            np.testing.assert_allclose(trained[precision][name], value, rtol=1e-6, atol=1e-7)
+    saved = snug.io.load(tmp_path / "bfloat16" / "model.safetensors")
+    assert {a.dtype for a in saved.values()} == {np.dtype("float32")}
+    a, b = (trained[p]["0.weight"] for p in ("float32", "bfloat16"))
+    assert not np.array_equal(a, b)
+    np.testing.assert_allclose(a, b, atol=0.05)
+    with pytest.raises(ValueError, match="fit: precision is 'float16'"):
+        quiet(small_model(), (x, y), precision="float16")
+
+
 def test_learns_and_validates():
     model = small_model(32)
     history = quiet(
@@ -85,6 +125,27 @@ def test_learns_and_validates():
     )
     assert history["validation_accuracy"][-1] >= 0.97
     assert history.stopped_early and len(history.epochs) < 40
+
+
+def test_evaluate_is_what_fit_says(tmp_path):
+    model, held_out = small_model(dropout=0.5), spirals(50, 1)
+    history = quiet(
+        model, spirals(100), epochs=2, metrics=["accuracy"], validation=held_out, batch=16
+    )
+    found = nn.evaluate(model, held_out, metrics=["accuracy"], batch=16)
+    assert found == {
+        "loss": history["validation_loss"][-1],
+        "accuracy": history["validation_accuracy"][-1],
+    }
+    loader = snug.data.Loader(snug.data.arrays(*held_out), batch=16, seed=2)
+    first = next(iter(loader))[1]
+    state = loader.state()
+    assert nn.evaluate(model, loader)["loss"] == pytest.approx(found["loss"], rel=1e-6)
+    assert loader.state() == state and len(first) == 16
+    with pytest.raises(ValueError, match="1 fields"):
+        nn.evaluate(model, held_out[:1])
+    with pytest.raises(ValueError, match="precision is 'half'"):
+        nn.evaluate(model, held_out, precision="half")
 
 
 def test_functions_as_loss_and_metric():
@@ -197,6 +258,8 @@ def test_a_finished_training_is_not_trained_again(tmp_path):
 
 def test_checkpoints_of_others(tmp_path):
     quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
+    with pytest.raises(ValueError, match="has checkpoints of a training"):
+        quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
     with pytest.raises(ValueError, match="of another model or optimizer"):
         quiet(small_model(8), spirals(40), epochs=2, folder=tmp_path, resume=True)
     with pytest.raises(ValueError, match="of another model or optimizer"):
@@ -210,20 +273,162 @@ def test_checkpoints_of_others(tmp_path):
     assert history.resumed_from != str(newest)
 
 
-KILLED = """
-import sys
-sys.path.insert(0, sys.argv[1])
-import test_fit
-from snug import nn
-nn.fit(test_fit.small_model(dropout=0.3), test_fit.spirals(160), batch=8, epochs=6,
-       validation=test_fit.spirals(30, 1), folder=sys.argv[2], checkpoint_steps=3, resume=True)
-"""
+def test_resume_from_the_last_step_of_an_epoch(tmp_path):
+    """Its checkpoint is made before the epoch is evaluated."""
+    options = {"batch": 10, "epochs": 3, "checkpoint_steps": 5, "validation": spirals(30, 1)}
+
+    def fail(epoch):
+        if epoch.number == 2:
+            raise RuntimeError("after the steps, before the checkpoint of the epoch")
+
+    with pytest.raises(RuntimeError, match="after the steps"):
+        quiet(small_model(), spirals(100), folder=tmp_path / "parts", on_epoch=fail, **options)
+    resumed, whole = small_model(), small_model()
+    history = quiet(resumed, spirals(100), folder=tmp_path / "parts", resume=True, **options)
+    assert history.resumed_from.endswith("20.safetensors")
+    wanted = quiet(whole, spirals(100), folder=tmp_path / "whole", **options)
+    assert [e.step for e in history.epochs] == [10, 20, 30]
+    assert history["loss"] == wanted["loss"]
+    same_files(tmp_path / "whole", tmp_path / "parts")
 
 
-def start_training(folder):
-    here = str(pathlib.Path(__file__).parent)
+def test_masks_go_on_from_a_checkpoint(tmp_path):
+    """A new process prunes other values, or nothing: the masks are those of the checkpoint."""
+    options = {"batch": 16, "epochs": 4, "folder": tmp_path}
+    model = small_model()
+    nn.prune(model, 0.5)
+    quiet(model, spirals(100), **{**options, "epochs": 2})
+    zeros = values(model)["0.weight"] == 0
+    assert zeros.sum() == 16
+    again = small_model()
+    nn.prune(again, 0)
+    quiet(again, spirals(100), resume=True, **options)
+    np.testing.assert_array_equal(values(again)["0.weight"] == 0, zeros)
+
+    with pytest.raises(ValueError, match=r"of a pruned model(.|\n)*prune\(model, 0\)"):
+        quiet(small_model(), spirals(100), resume=True, **options)
+    quiet(small_model(), spirals(100), epochs=1, folder=tmp_path / "other")
+    with pytest.raises(ValueError, match="that was not pruned"):
+        quiet(again, spirals(100), epochs=1, folder=tmp_path / "other", resume=True)
+    with pytest.raises(ValueError, match="pruned for the first time during its training"):
+        late = small_model()
+        quiet(late, spirals(100), on_epoch=lambda e: nn.prune(late, 0.5))
+
+
+def test_the_best_epoch_has_its_own_masks(tmp_path):
+    for folder in (None, tmp_path):
+        model = small_model()
+        nn.prune(model, 0)
+        seen = {}
+
+        def prune_more(epoch, model=model, seen=seen):
+            seen[epoch.number] = values(model)
+            nn.prune(model, 0.3 * epoch.number)
+
+        history = quiet(
+            model,
+            spirals(60),
+            epochs=3,
+            monitor="loss",
+            rate=0.01,
+            on_epoch=prune_more,
+            restore_best=True,
+            folder=folder,
+        )
+        assert len(seen) == 3
+        same_values(values(model), seen[history.best_epoch])
+    state = snug.io.load(max(tmp_path.glob("checkpoint-*")))
+    mask = state["mask/0.weight"]
+    assert not mask.all() and not state["0.weight"][~mask].any()
+    best = snug.io.load(tmp_path / "best.safetensors")
+    assert best["mask/0.weight"].sum() > mask.sum()
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_averages_are_evaluated_and_kept(tmp_path, folder):
+    x, y = spirals(64)
+    options = {"batch": 16, "epochs": 4, "shuffle": False, "optimizer": "sgd", "rate": 0.3}
+    model, plain = small_model(), small_model()
+    nn.prune(model, 0.25)
+    nn.prune(plain, 0.25)
+    decay, average, losses = 0.8, values(plain), []
+    tx, ty = T.fmatrix(), T.lvector()
+    loss = nn.cross_entropy(plain(tx, training=True), ty)
+    updates = nn.masked(snug.optim.sgd(loss, plain.parameters(), 0.3), plain)
+    step = snug.function([tx, ty], loss, updates=updates)
+    shadow = small_model()
+    for _ in range(4):
+        for k in range(0, 64, 16):
+            step(x[k : k + 16], y[k : k + 16])
+            for name, v in values(plain).items():
+                average[name] = decay * average[name] + (1 - decay) * v
+        for name, v in shadow.state().items():
+            v.set_value(average[name].astype("float32"))
+        losses.append(nn.evaluate(shadow, (x, y), batch=16)["loss"])
+
+    where = {"folder": tmp_path, "restore_best": True} if folder else {"restore_best": True}
+    history = quiet(model, (x, y), validation=(x, y), average=decay, **options, **where)
+    np.testing.assert_allclose(history["validation_loss"], losses, rtol=1e-5)
+    assert history.best_epoch == 4
+    for name, v in values(model).items():
+        np.testing.assert_allclose(v, average[name], rtol=1e-5, atol=1e-6)
+    assert (values(model)["0.weight"] == 0).sum() == 8
+    if folder:
+        same_values(snug.io.load(tmp_path / "model.safetensors"), values(model))
+
+
+def everything_model():
+    layers = [nn.Dense(16), nn.BatchNorm(), nn.Activation("relu"), nn.Dropout(0.3), nn.Dense(2)]
+    model = nn.Sequential(*layers).build((None, 2))
+    nn.prune(model, 0.2)
+    return model
+
+
+def train_dropout(folder):
+    nn.fit(
+        small_model(dropout=0.3),
+        spirals(160),
+        batch=8,
+        epochs=6,
+        validation=spirals(30, 1),
+        folder=folder,
+        checkpoint_steps=3,
+        resume=True,
+    )
+
+
+def train_everything(folder):
+    """Running statistics, random states, half an accumulated gradient, averages, masks."""
+    model = everything_model()
+
+    def prune_more(epoch):
+        nn.prune(model, 0.2 + 0.1 * epoch.number)
+
+    nn.fit(
+        model,
+        spirals(160),
+        batch=8,
+        epochs=6,
+        validation=spirals(30, 1),
+        folder=folder,
+        checkpoint_steps=3,
+        resume=True,
+        optimizer="adamw",
+        accumulate=4,
+        average=0.9,
+        clip_global_norm=1.0,
+        rate=snug.optim.one_cycle(0.02, 30),
+        on_epoch=prune_more,
+    )
+
+
+KILLED = "import sys; sys.path.insert(0, {!r}); import test_fit; test_fit.{}(sys.argv[1])"
+
+
+def start_training(training, folder):
+    code = KILLED.format(str(pathlib.Path(__file__).parent), training.__name__)
     return subprocess.Popen(
-        [sys.executable, "-c", KILLED, here, str(folder)], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(folder)], stderr=subprocess.PIPE, text=True
     )
 
 
@@ -233,12 +438,13 @@ def finish(process):
     return text
 
 
-def test_kill_9_at_any_moment(tmp_path):
-    finish(start_training(tmp_path / "whole"))
+@pytest.mark.parametrize("training", [train_dropout, train_everything])
+def test_kill_9_at_any_moment(training, tmp_path):
+    finish(start_training(training, tmp_path / "whole"))
     killed = tmp_path / "killed"
     kills = 0
     for step in np.sort(np.random.default_rng(0).integers(1, 90, 3)):
-        process = start_training(killed)
+        process = start_training(training, killed)
         while process.poll() is None:
             made = [int(re.findall(r"\d+", p.name)[0]) for p in killed.glob("checkpoint-*")]
             if made and max(made) >= step:
@@ -247,7 +453,7 @@ def test_kill_9_at_any_moment(tmp_path):
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
     assert kills > 0
-    text = finish(start_training(killed))
+    text = finish(start_training(training, killed))
     assert "resumed from" in text
     same_files(tmp_path / "whole", killed)
 

@@ -200,6 +200,7 @@ int main(int argc, char** argv) try {
   cached->callback([&] { status = cache(clear); });
 
   add_train(app, status);
+  add_predict(app, status);
 
   app.add_subcommand("run", "Runs a Python program written for Theano: run SCRIPT [ARGUMENT...]");
 

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "commands.h"
-#include "nn/models.h"
+#include "train_data.h"
 
 namespace {
 
@@ -16,49 +16,13 @@ namespace data = snug::data;
 namespace nn = snug::nn;
 
 struct TrainOptions {
-  std::string model, data, validation, out, optimizer = "adam", memory, monitor;
-  std::int64_t epochs = 10, batch = 128, classes = 0, size = 0, patience = 0, checkpoint_steps = 0;
-  std::uint64_t seed = 0;
+  DataOptions data;
+  std::string model, out, optimizer = "adam", memory, monitor, precision = "float32";
+  std::int64_t epochs = 10, batch = 32, classes = 0, patience = 0, checkpoint_steps = 0;
   double rate = 0, weight_decay = -1;
   int threads = 0;
-  bool resume = false;
+  bool resume = false, flip = false;
 };
-
-bool ends_with(const std::string& path, std::initializer_list<const char*> endings) {
-  return std::any_of(endings.begin(), endings.end(),
-                     [&](const char* ending) { return path.ends_with(ending); });
-}
-
-data::SourcePtr file(const std::string& path) {
-  return ends_with(path, {".npy"}) ? data::npy(path) : data::idx(path);
-}
-
-/// The pair of files of the MNIST family in a folder, gzipped or not; empty if there is none.
-std::string mnist_pair(const fs::path& folder, const std::string& part) {
-  for (const char* zipped : {"", ".gz"}) {
-    const fs::path images = folder / (part + "-images-idx3-ubyte" + zipped);
-    const fs::path labels = folder / (part + "-labels-idx1-ubyte" + zipped);
-    if (fs::exists(images) && fs::exists(labels)) return images.string() + "," + labels.string();
-  }
-  return {};
-}
-
-/// "IMAGES,LABELS", one file that holds both, or a folder with a folder of images per class.
-data::SourcePtr rows(const std::string& text, std::int64_t size) {
-  const std::size_t comma = text.find(',');
-  if (comma != text.npos)
-    return data::zip({file(text.substr(0, comma)), file(text.substr(comma + 1))});
-  if (ends_with(text, {".npz"})) return data::npz(text);
-  if (ends_with(text, {".h5", ".hdf5"})) return data::hdf5(text);
-  if (fs::is_directory(text) && size > 0)
-    return data::images(text, {.height = size, .width = size});
-  if (fs::is_directory(text))
-    snug::fail(snug::Fault::Value, fmt::format("train: {} has no train-images-idx3-ubyte", text),
-               "for a folder of images give --size: they are cut and scaled to that many pixels");
-  const char* fault = fs::exists(text) ? "holds no inputs and labels" : "is not there";
-  snug::fail(snug::Fault::Value, fmt::format("train: {} {}", text, fault),
-             "give IMAGES,LABELS (.npy or IDX files), a .npz or .h5 file, or a folder");
-}
 
 /// Images of bytes become floats between 0 and 1, and get an axis of channels.
 std::vector<data::Transform> steps_for(const data::Field& field) {
@@ -68,24 +32,11 @@ std::vector<data::Transform> steps_for(const data::Field& field) {
   return steps;
 }
 
-/// One more than the largest label.
-std::int64_t count_classes(const data::Source& source) {
-  if (!source.classes().empty()) return static_cast<std::int64_t>(source.classes().size());
-  const data::Field& labels = source.fields().at(1);
-  if (!snug::is_int(labels.dtype) || !labels.shape.empty())
-    snug::fail(snug::Fault::Type, fmt::format("train: {} are no labels", data::describe(labels)),
-               "the second field has the number of a class per row");
-  constexpr std::int64_t kRows = 65536;
-  std::int64_t largest = -1;
-  for (std::int64_t at = 0; at < source.rows(); at += kRows) {
-    const std::int64_t count = std::min(kRows, source.rows() - at);
-    snug::Array part = snug::Array::empty(labels.dtype, {count});
-    std::vector<std::byte*> out(source.fields().size(), nullptr);
-    out[1] = part.data;
-    source.read(at, count, out);
-    for (std::int64_t k = 0; k < count; ++k) largest = std::max(largest, part.at_int(k));
-  }
-  return largest + 1;
+/// Room for some batches of floats, beside what sources are read with.
+std::string memory_for(const data::Field& field, std::int64_t batch) {
+  constexpr std::int64_t kLeast = 64 << 20, kBatches = 6;
+  const std::int64_t sizes[] = {kBatches, batch, snug::product(field.shape)};
+  return fmt::format("{}", kLeast + data::checked_product(sizes, 4, "train: the batch"));
 }
 
 void on_interrupt(int) {
@@ -93,25 +44,75 @@ void on_interrupt(int) {
   std::signal(SIGINT, SIG_DFL);  // the next one ends the process
 }
 
-int train(TrainOptions o) {
-  if (fs::is_directory(o.data)) {
-    const fs::path folder = o.data;
-    if (std::string pair = mnist_pair(folder, "train"); !pair.empty()) o.data = pair;
-    if (o.validation.empty()) o.validation = mnist_pair(folder, "t10k");
+nn::LayerPtr make_model(const TrainOptions& o, const snug::Dims& input, std::size_t classes) {
+  try {
+    return nn::models::make(o.model, {.input = input,
+                                      .classes = static_cast<std::int64_t>(classes),
+                                      .seed = o.data.seed + nn::kDefaultSeed});
+  } catch (const snug::Error& error) {
+    if (error.fault() != snug::Fault::Shape) throw;
+    snug::fail(snug::Fault::Shape,
+               fmt::format("train: {} does not work on {}: {}", o.model,
+                           snug::describe_shape(input), error.message()),
+               "images may be too small: give a larger --size, or another model");
   }
-  const data::SourcePtr source = rows(o.data, o.size);
-  data::LoaderOptions loading{.batch = o.batch, .seed = o.seed};
-  loading.transforms = steps_for(source->fields()[0]);
-  data::Loader loader(source, loading);
-  std::unique_ptr<data::Loader> validation;
-  loading.shuffle = false;
-  if (!o.validation.empty())
-    validation = std::make_unique<data::Loader>(rows(o.validation, o.size), loading);
+}
 
-  nn::LayerPtr model =
-      nn::models::make(o.model, {.input = loader.fields()[0].shape,
-                                 .classes = o.classes > 0 ? o.classes : count_classes(*source),
-                                 .seed = o.seed + nn::kDefaultSeed});
+std::string describe(const TrainData& d, const std::vector<std::string>& classes, nn::Layer& model,
+                     const TrainOptions& o, const snug::Dims& input) {
+  std::string text = fmt::format("data   {} rows to train on", d.training->rows());
+  if (d.validation)
+    text += fmt::format(", {} {}", d.validation->rows(),
+                        d.held_out ? "held out for validation" : "for validation");
+  if (d.test) text += fmt::format(", {} to test at the end", d.test->rows());
+  constexpr std::size_t kNamed = 10;
+  const std::vector<std::string> named(
+      classes.begin(),
+      classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kNamed)));
+  text += fmt::format("; {} classes: {}{}\n", classes.size(), fmt::join(named, ", "),
+                      classes.size() > kNamed ? ", ..." : "");
+  std::int64_t parameters = 0;
+  for (const nn::Parameter& p : model.parameters()) parameters += p.size();
+  return text + fmt::format("model  {} for {}, {} parameters; saved in {}\n", o.model,
+                            snug::describe_shape(input), parameters, o.out);
+}
+
+/// All images that cannot be decoded, if an error is about one of them.
+void name_broken(const snug::Error& error, const TrainData& d) {
+  for (const std::string& folder : d.image_folders) {
+    if (!error.message().starts_with(folder)) continue;
+    fmt::print(stderr, "looking at all images of {}\n", folder);
+    const std::vector<data::BrokenFile> broken = data::broken_images(folder);
+    if (broken.empty()) continue;
+    snug::fail(snug::Fault::Value, list_of(broken),
+               "remove them, or give --skip-broken to train without them");
+  }
+}
+
+int train(TrainOptions o) {
+  const nn::models::Info& info = nn::models::info(o.model);
+  if (o.data.size == 0) o.data.size = info.input.back();
+  if (o.out.empty()) o.out = "snug-" + o.model;
+  const TrainData d = open_data(o.data);
+  const std::vector<data::Field>& fields = d.training->fields();
+  data::LoaderOptions loading{.batch = o.batch, .seed = o.data.seed};
+  loading.memory = memory_for(fields[0], o.batch);
+  loading.transforms = steps_for(fields[0]);
+  data::LoaderOptions evaluating = loading;
+  evaluating.shuffle = false;
+  if (o.flip) loading.transforms.push_back(data::flip());
+  data::Loader loader(d.training, loading);
+  std::unique_ptr<data::Loader> validation;
+  if (d.validation) validation = std::make_unique<data::Loader>(d.validation, evaluating);
+
+  std::vector<std::string> classes = d.classes();
+  if (o.classes > 0 && o.classes < static_cast<std::int64_t>(classes.size()))
+    snug::fail(snug::Fault::Value, fmt::format("train: --classes is {}, but the labels count {}",
+                                               o.classes, classes.size()));
+  while (static_cast<std::int64_t>(classes.size()) < o.classes)
+    classes.push_back(fmt::format("{}", classes.size()));
+  const snug::Dims input = loader.fields()[0].shape;
+  const nn::LayerPtr model = make_model(o, input, classes.size());
   nn::FitOptions options;
   options.epochs = o.epochs;
   options.metrics = {"accuracy"};
@@ -121,15 +122,37 @@ int train(TrainOptions o) {
   options.validation = validation.get();
   options.monitor = o.monitor;
   options.patience = o.patience;
+  options.restore_best = validation != nullptr;
   options.folder = o.out;
   options.checkpoint_steps = o.checkpoint_steps;
   options.resume = o.resume;
+  options.metadata =
+      nn::ModelCard{o.model, input, classes, fields[0].dtype == snug::DType::U8}.metadata();
   options.memory = o.memory;
   options.threads = o.threads;
+  options.precision = *snug::dtype_from_name(o.precision);
+  fmt::print(stderr, "{}", describe(d, classes, *model, o, input));
   std::signal(SIGINT, on_interrupt);
-  const nn::History history = nn::fit(*model, loader, options);
-  if (history.interrupted) return 130;
-  if (!o.out.empty()) fmt::print("{}\n", (fs::path(o.out) / "model.safetensors").string());
+  try {
+    const nn::History history = nn::fit(*model, loader, options);
+    if (history.interrupted) {
+      fmt::print(stderr, "the same command with --resume goes on\n");
+      return 130;
+    }
+    if (validation && history.best_epoch > 0)
+      fmt::print(stderr, "the model is that of epoch {}, the best by {}\n", history.best_epoch,
+                 o.monitor.empty() ? "validation_loss" : o.monitor);
+    if (d.test) {
+      data::Loader test(d.test, evaluating);
+      const auto found = nn::evaluate(*model, test, options);
+      fmt::print(stderr, "test   loss {:.4f}  accuracy {:.4f}\n", found.at("loss"),
+                 found.at("accuracy"));
+    }
+  } catch (const snug::Error& error) {
+    name_broken(error, d);
+    throw;
+  }
+  fmt::print("{}\n", (fs::path(o.out) / "model.safetensors").string());
   return 0;
 }
 
@@ -138,17 +161,37 @@ int train(TrainOptions o) {
 void add_train(CLI::App& app, int& status) {
   auto o = std::make_shared<TrainOptions>();
   CLI::App* command = app.add_subcommand("train", "Trains a model by its name and saves it.");
+  command->footer(
+      "Examples:\n"
+      "  snug train vgg-small --data pictures --size 64 --out pets\n"
+      "  snug train mlp --data images.npy,labels.npy --epochs 20 --out run1 --resume\n"
+      "  snug predict pets/model.safetensors cat.jpg");
   std::vector<std::string> models;
   for (const nn::models::Info& info : nn::models::all()) models.push_back(info.name);
   command->add_option("model", o->model, fmt::format("One of {}", fmt::join(models, ", ")))
       ->required();
   command
-      ->add_option("--data", o->data,
-                   "IMAGES,LABELS (.npy or IDX files), a .npz or .h5 file with both, a folder of "
-                   "the MNIST family, or one with a folder of images per class")
+      ->add_option("--data", o->data.data,
+                   "A folder with a folder of JPEG and PNG images per class (or with folders "
+                   "train, val and test of such), a folder of the MNIST family, IMAGES,LABELS "
+                   "(.npy or IDX files), or a .npz or .h5 file with both "
+                   "(FILE:IMAGES,LABELS names them)")
       ->required();
-  command->add_option("--validation", o->validation, "The same for evaluation after every epoch");
-  command->add_option("--size", o->size, "Rows and columns that images of a folder get");
+  command->add_option("--validation", o->data.validation,
+                      "Data of the same kind to evaluate on after every epoch, or the part of the "
+                      "rows that is held out for it (default: val beside train, or 0.1; 0: none)");
+  command->add_option("--test", o->data.test,
+                      "Data of the same kind to evaluate on at the end (default: test beside "
+                      "train, or the test images of the MNIST family)");
+  command
+      ->add_option("--size", o->data.size,
+                   "Rows and columns of the images of a folder, which are scaled and cut to it "
+                   "(default: of the model as published)")
+      ->check(CLI::Range(1, 32768));
+  command->add_flag("--grey", o->data.grey, "One channel instead of three");
+  command->add_flag("--flip", o->flip, "Images are mirrored at random while training");
+  command->add_flag("--skip-broken", o->data.skip_broken,
+                    "Looks at all images first, and leaves out those that cannot be decoded");
   command->add_option("--epochs", o->epochs)
       ->check(CLI::Range(1, 1000000000))
       ->capture_default_str();
@@ -158,17 +201,29 @@ void add_train(CLI::App& app, int& status) {
   command->add_option("--optimizer", o->optimizer)
       ->check(CLI::IsMember(snug::optim::rule_names()))
       ->capture_default_str();
-  command->add_option("--lr,--rate", o->rate, "The learning rate (default: of the optimizer)");
-  command->add_option("--weight-decay", o->weight_decay);
+  command->add_option("--lr,--rate", o->rate, "The learning rate (default: of the optimizer)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--weight-decay", o->weight_decay, "(default: of the optimizer)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--classes", o->classes, "Number of classes (default: from the labels)");
-  command->add_option("--out", o->out, "Folder for checkpoints and model.safetensors");
+  command->add_option("--out", o->out,
+                      "Folder for checkpoints and model.safetensors (default: snug-MODEL)");
   command->add_flag("--resume", o->resume, "Goes on from the newest valid checkpoint in --out");
   command->add_option("--checkpoint-steps", o->checkpoint_steps,
                       "Checkpoints also every so many steps");
   command->add_option("--patience", o->patience, "Ends after so many epochs without a better one");
-  command->add_option("--monitor", o->monitor, "What decides: loss, accuracy, validation_accuracy");
+  command->add_option("--monitor", o->monitor,
+                      "What says which epoch is best: loss, accuracy, validation_loss, "
+                      "validation_accuracy (default: validation_loss, or loss)");
   command->add_option("--memory", o->memory, "Budget of a step, as 512MiB");
-  command->add_option("--threads", o->threads);
-  command->add_option("--seed", o->seed)->capture_default_str();
+  command->add_option("--threads", o->threads, "(default: all cores)");
+  command
+      ->add_option("--precision", o->precision,
+                   "bfloat16: products and convolutions round to it, which some CPUs do many "
+                   "times as fast; parameters and all that is saved stay float32")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  command->add_option("--seed", o->data.seed, "Of parameters, order and what is held out")
+      ->capture_default_str();
   command->callback([o, &status] { status = train(*o); });
 }

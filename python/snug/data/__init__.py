@@ -14,7 +14,7 @@ threads within a bound of memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from snug import _core
@@ -63,7 +63,11 @@ def idx(path: Path) -> Source:
 
 
 def images(
-    folder: Path, size: int | tuple[int, int], grey: bool = False, stretch: bool = False
+    folder: Path,
+    size: int | tuple[int, int],
+    grey: bool = False,
+    stretch: bool = False,
+    without: Iterable[Path] = (),
 ) -> Source:
     """JPEG and PNG images of a folder as "image", uint8 of shape (channels, height, width). Folders
     in it are classes, in the order of their names, counted by "label".
@@ -71,9 +75,16 @@ def images(
     size: height and width. Images are resized so that they cover it, and what hangs over is cut
         off on both sides; with `stretch`, their proportions change instead.
     grey: one channel instead of three.
+    without: paths of files that are left out, as those that `broken_images` gives.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    return _core.data_images(os.fspath(folder), height, width, grey, stretch)
+    left_out = [os.fspath(path) for path in without]
+    return _core.data_images(os.fspath(folder), height, width, grey, stretch, left_out)
+
+
+def broken_images(folder: Path) -> list[tuple[str, str]]:
+    """Path and fault of the images of a folder that cannot be decoded. All of them are read."""
+    return _core.data_broken_images(os.fspath(folder))
 
 
 def csv(
@@ -195,6 +206,7 @@ __all__ = [
     "Source",
     "Transform",
     "arrays",
+    "broken_images",
     "concat",
     "crop",
     "csv",

@@ -56,7 +56,19 @@ from snug._core import (
     top_k_accuracy,
 )
 from snug.nn import init
-from snug.nn.training import Epoch, History, SearchResult, Trial, fit, load, save, search
+from snug.nn.training import (
+    Epoch,
+    History,
+    SavedModel,
+    SearchResult,
+    Trial,
+    evaluate,
+    fit,
+    load,
+    load_model,
+    save,
+    search,
+)
 
 __all__ = [
     "GRU",
@@ -84,6 +96,7 @@ __all__ = [
     "PruneReport",
     "Reshape",
     "Residual",
+    "SavedModel",
     "SearchResult",
     "Sequential",
     "Skip",
@@ -93,12 +106,14 @@ __all__ = [
     "activation_names",
     "binary_cross_entropy",
     "cross_entropy",
+    "evaluate",
     "fit",
     "gru_cell",
     "hinge",
     "huber",
     "init",
     "load",
+    "load_model",
     "lstm_cell",
     "mae",
     "make_model",

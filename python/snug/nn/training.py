@@ -12,9 +12,22 @@ from typing import Any, NamedTuple
 from snug import _core
 from snug._core import Epoch, History
 from snug._errors import error
+from snug._options import check_precision
 from snug.data import Loader, Source, arrays
 
-__all__ = ["Epoch", "History", "SearchResult", "Trial", "fit", "load", "save", "search"]
+__all__ = [
+    "Epoch",
+    "History",
+    "SavedModel",
+    "SearchResult",
+    "Trial",
+    "evaluate",
+    "fit",
+    "load",
+    "load_model",
+    "save",
+    "search",
+]
 
 Data = Any  # a Loader, a source, or a pair of arrays
 
@@ -66,6 +79,7 @@ def fit(
     memory: str | int | None = None,
     micro_batches: int = 0,
     threads: int = 0,
+    precision: str = "float32",
     progress: str = "auto",
     on_epoch: Callable[[Epoch], Any] | None = None,
     **optim: Any,
@@ -84,15 +98,37 @@ def fit(
         them and the best stay, and "model.safetensors" at the end. resume: goes on from the newest
         valid one. A training that was killed at any moment and resumed gives the same bits as one
         that was not.
-    memory, micro_batches, threads: as of snug.function.
+    memory, micro_batches, threads, precision: as of snug.function. With "bfloat16" parameters,
+        their state and what is saved stay float32.
     progress: "auto" (a bar on a terminal, else a line per epoch), "bar", "lines" or "silent".
-    on_epoch: called with every epoch; ends the training if it gives False.
+    on_epoch: called with every epoch; ends the training if it gives False. It may prune the model,
+        if `prune(model, 0)` was called before the training.
 
     Ctrl-C saves a checkpoint and returns.
     """
     options = dict(locals())
     loader, options = _options(options)
     return _core.Trainer(model, loader, options).fit(loader, options)
+
+
+def evaluate(
+    model: _core.Layer,
+    data: Data,
+    *,
+    batch: int = 32,
+    loss: str | Callable[..., Any] = "cross_entropy",
+    metrics: Sequence[str | Callable[..., Any]] = (),
+    memory: str | int | None = None,
+    threads: int = 0,
+    precision: str = "float32",
+) -> dict[str, float]:
+    """The loss and the metrics of a model by name, means over the rows of the data.
+
+    The arguments are those of `fit`. A loader stays where it is.
+    """
+    options = dict(locals()) | {"shuffle": False, "seed": 0, "validation": None, "folder": None}
+    loader, options = _options(options | {"rate": None, "optim": {}})
+    return _core.evaluate(model, loader, options)
 
 
 def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
@@ -109,6 +145,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
     loader = _loader(options.pop("data"), batch, shuffle, seed)
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
+    check_precision("fit", options["precision"])
     if options["folder"] is not None:
         options["folder"] = os.fspath(options["folder"])
     rate = options.pop("rate")
@@ -118,12 +155,28 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
 
 def save(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     """Writes the parameters and running statistics to a .safetensors or .npz file."""
-    _core.save_model(model, os.fspath(path))
+    _core.save_parameters(model, os.fspath(path))
 
 
 def load(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     """Reads them back. All must be there with the types they have."""
-    _core.load_model(model, os.fspath(path))
+    _core.load_parameters(model, os.fspath(path))
+
+
+class SavedModel(NamedTuple):
+    """A model of `make_model` with its parameters, and what it is for."""
+
+    model: _core.Layer
+    name: str
+    input: tuple[int, ...]
+    classes: list[str]
+    bytes: bool
+    """Examples are images of bytes, divided by 255."""
+
+
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """The model of a file that says which it is: "model.safetensors" of `snug train`."""
+    return SavedModel(*_core.load_model(os.fspath(path)))
 
 
 class Trial(NamedTuple):
