@@ -172,8 +172,8 @@ def grad(
     return_disconnected: str = "zero",
     null_gradients: str = "raise",
 ) -> Any:
-    """The gradient of a 0-d `cost` by each of `wrt`: a list for a list, a tuple for a tuple. That of
-    an integer cost is 0, as in Theano.
+    """The gradient of a 0-d `cost` by each of `wrt`: a list for a list, a tuple for a tuple. The
+    gradient of an integer cost is 0, as in Theano.
 
     consider_constant    expressions that gradients do not flow through
     known_grads          {expression: its gradient}; with it the cost may be None
