@@ -825,3 +825,12 @@ def test_relu_keeps_nan():
     x = T.fvector("x")
     got = snug.function([x], T.nnet.relu(x))(np.array([np.nan, -1, 2], "float32"))
     np.testing.assert_array_equal(got, [np.nan, 0, 2])
+
+
+def test_truncated_normal_numbers():
+    draw = snug.tensor.shared_randomstreams.RandomStreams(5).normal(
+        (200, 100), avg=1.0, std=3.0, truncate=True
+    )
+    a = snug.function([], draw)()
+    assert a.min() >= -5 and a.max() <= 7 and a.min() < -4.9 and a.max() > 6.9
+    np.testing.assert_allclose([a.mean(), a.std()], [1, 3 * 0.87962], rtol=0.03)
