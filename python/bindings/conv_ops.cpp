@@ -71,7 +71,7 @@ void bind_pooling(nb::module_& m) {
         const PoolSizes sizes{.window = tensors_of(window, "pool"),
                               .stride = tensors_of(stride, "pool"),
                               .pad = tensors_of(pad, "pool")};
-        return tensor_of(pool(as_tensor(x, "pool"), sizes, ignore_border, mode));
+        return tensor_of(pool_of_sizes(as_tensor(x, "pool"), sizes, ignore_border, mode));
       },
       tensor_arg("x"), arg("window"), arg("stride"), arg("pad"), arg("ignore_border"), arg("mode"),
       "As pool, with sizes that only a call knows: 0-d integers.");

@@ -59,9 +59,9 @@ struct PoolSizes {
   std::vector<Expr> stride = {};  // empty: the window
   std::vector<Expr> pad = {};     // on both sides of an axis; empty: none
 };
-/// As above, made of other ops axis by axis, so slower; the gradient goes to all equal elements.
-Expr pool(const Arg& x, const PoolSizes& sizes, bool ignore_border = true,
-          const std::string& mode = "max");
+/// As pool, made of other ops axis by axis, so slower; the gradient goes to all equal elements.
+Expr pool_of_sizes(const Arg& x, const PoolSizes& sizes, bool ignore_border = true,
+                   const std::string& mode = "max");
 /// x where it is the largest of its window, else 0. Windows do not overlap.
 Expr max_pool_same_size(const Arg& x, const std::vector<std::int64_t>& window);
 /// One number per image and channel: the "average", "max" or "sum" over all axes behind.

@@ -151,7 +151,8 @@ Expr pool(const Arg& given, const PoolOptions& o) {
   return apply(ops::average_pool, {in_float("pool", given)}, std::move(attrs));
 }
 
-Expr pool(const Arg& given, const PoolSizes& sizes, bool ignore_border, const std::string& mode) {
+Expr pool_of_sizes(const Arg& given, const PoolSizes& sizes, bool ignore_border,
+                   const std::string& mode) {
   Scope scope(given);
   require_expr("pool", given.expr);
   require_pool_mode(mode);
