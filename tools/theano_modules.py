@@ -20,8 +20,6 @@ LATER = {
     "convolutions are an issue of their own": """
         tensor.nnet.abstract_conv tensor.nnet.conv tensor.nnet.neighbours tensor.signal.conv
         tensor.signal.pool""",
-    "scan is an issue of its own": """
-        foldl foldr reduce scan scan_checkpoints scan_module.scan scan_module.scan_utils""",
     "random numbers are an issue of their own": "tensor.shared_randomstreams",
 }
 # Kinds of objects that Snug does not have.

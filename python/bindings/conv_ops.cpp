@@ -63,6 +63,18 @@ void bind_pooling(nb::module_& m) {
       tensor_arg("x"), arg("window"), arg("stride") = nb::tuple(), arg("pad") = nb::tuple(),
       arg("ignore_border") = true, arg("mode") = "max",
       "The largest element, the average or the sum of every window over the last axes.");
+  m.def(
+      "pool_of_sizes",
+      [](handle x, handle window, handle stride, handle pad, bool ignore_border,
+         const std::string& mode) {
+        UserLine line;
+        const PoolSizes sizes{.window = tensors_of(window, "pool"),
+                              .stride = tensors_of(stride, "pool"),
+                              .pad = tensors_of(pad, "pool")};
+        return tensor_of(pool_of_sizes(as_tensor(x, "pool"), sizes, ignore_border, mode));
+      },
+      tensor_arg("x"), arg("window"), arg("stride"), arg("pad"), arg("ignore_border"), arg("mode"),
+      "As pool, with sizes that only a call knows: 0-d integers.");
   define(m, "max_pool_same_size", max_pool_same_size, tensor_arg("x"), arg("window"),
          "x where it is the largest of its window, else 0.");
   define(m, "global_pool", global_pool, tensor_arg("x"), arg("mode") = "average",

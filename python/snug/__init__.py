@@ -40,7 +40,7 @@ from snug._mode import Mode
 from snug._shared import shared, shared_constructor
 from snug.gof.graph import map_variables
 from snug.gradient import Lop, Rop, grad, subgraph_grad
-from snug.loops import clone, loop, map
+from snug.loops import clone, foldl, foldr, loop, map, reduce, scan
 from snug.printing import debugprint, pp
 from snug.tensor import scal as scalar
 from snug.updates import OrderedUpdates
@@ -90,6 +90,8 @@ __all__ = [
     "config",
     "data",
     "debugprint",
+    "foldl",
+    "foldr",
     "function",
     "get_test_value",
     "gof",
@@ -105,7 +107,9 @@ __all__ = [
     "optim",
     "pp",
     "printing",
+    "reduce",
     "scalar",
+    "scan",
     "shared",
     "shared_constructor",
     "subgraph_grad",

@@ -172,7 +172,8 @@ def grad(
     return_disconnected: str = "zero",
     null_gradients: str = "raise",
 ) -> Any:
-    """The gradient of a 0-d `cost` by each of `wrt`: a list for a list, a tuple for a tuple.
+    """The gradient of a 0-d `cost` by each of `wrt`: a list for a list, a tuple for a tuple. The
+    gradient of an integer cost is 0, as in Theano.
 
     consider_constant    expressions that gradients do not flow through
     known_grads          {expression: its gradient}; with it the cost may be None
@@ -205,6 +206,8 @@ def grad(
             cost, targets, constants, known, raise_, missing == "zero", null == "return"
         ),
     )
+    if cost is not None and "float" not in cost.dtype:
+        warn(f"grad: the cost is {cost.dtype}, so its gradients are zeros; is a float meant?")
     named = add_names and cost is not None and cost.name
     for k, (g, x) in enumerate(zip(found, targets)):
         if isinstance(g, str):

@@ -23,7 +23,7 @@ _SAME = """
     compile.mode compile.monitormode compile.nanguardmode compile.ops compile.pfunc
     compile.sharedvalue
     gof gof.fg gof.graph gof.op gof.type gof.utils
-    gradient ifelse printing scalar scan_module scan_module.scan scan_module.scan_utils
+    gradient ifelse printing scalar
     tensor tensor.basic tensor.blas tensor.elemwise tensor.extra_ops tensor.fft tensor.inplace
     tensor.io tensor.nlinalg tensor.opt tensor.raw_random tensor.shared_randomstreams
     tensor.sharedvar tensor.slinalg tensor.sort tensor.subtensor tensor.type tensor.type_other
@@ -35,6 +35,7 @@ _SAME = """
     updates
 """
 _GPU = "snug._theano_parts.gpuarray"
+_SCAN = "snug._theano_parts.scan_module"
 # Theano's modules that something else stands for; "" for one that only has modules below it.
 _OTHERS = {
     "compat": "snug._theano_parts.compat",
@@ -50,7 +51,7 @@ _OTHERS = {
     "sandbox.linalg": "snug.tensor.nlinalg",
     "sandbox.rng_mrg": "snug._theano_parts.rng_mrg",
     "scalar.basic": "snug.scalar",
-    "scan_module": "",
+    **{f"scan_module{part}": _SCAN for part in ("", ".scan", ".scan_views")},
     "scan_module.scan_utils": "snug._theano_parts.scan_utils",
     "tensor.raw_random": "snug.tensor.shared_randomstreams",
     "version": "snug._theano_parts.version",

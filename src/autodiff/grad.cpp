@@ -176,11 +176,6 @@ void check_cost(const Expr& cost) {
     fail(Fault::Type,
          fmt::format("grad: the cost must be real, {} is {}", label(cost), name_of(cost.dtype())),
          "take its real part or its absolute value");
-  if (!is_float(cost.dtype()))
-    fail(
-        Fault::Type,
-        fmt::format("grad: the cost must be a float, {} is {}", label(cost), name_of(cost.dtype())),
-        "cast what it is made of to a float");
 }
 
 }  // namespace
@@ -195,7 +190,8 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
     std::vector<Expr> kept = wrt;
     kept.insert(kept.end(), options.consider_constant.begin(), options.consider_constant.end());
     for (const auto& [x, g] : options.known_grads) kept.push_back(x);
-    seeds.push_back({stable_forms({cost}, kept)[0], ones_like(cost)});
+    const Expr one = is_float(cost.dtype()) ? ones_like(cost) : ones_like(cost, default_float());
+    seeds.push_back({stable_forms({cost}, kept)[0], one});
   } else if (options.known_grads.empty()) {
     fail(Fault::Type, "grad: there is neither a cost nor known gradients");
   }

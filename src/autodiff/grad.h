@@ -24,8 +24,9 @@ struct GradOptions {
   std::vector<std::string>* undefined = nullptr;
 };
 
-/// The gradients of a 0-d float `cost` (or null with known_grads) by each of `wrt`. A gradient has
-/// the dtype, shape and broadcastable axes of its variable; that of an integer variable is a float.
+/// The gradients of a 0-d real `cost` (or null with known_grads) by each of `wrt`; those of an
+/// integer cost are 0, as those of all that is made of integers. A gradient has the dtype, shape
+/// and broadcastable axes of its variable; that of an integer variable is a float.
 std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
                             const GradOptions& options = {});
 

@@ -53,6 +53,15 @@ struct PoolOptions {
 /// The largest element, the average or the sum of every window. nan is the largest element; the
 /// gradient goes to the first of equal ones. Averages count the padding or not.
 Expr pool(const Arg& x, const PoolOptions& options);
+/// Sizes of windows that only a call knows: 0-d integers, one per axis.
+struct PoolSizes {
+  std::vector<Expr> window;
+  std::vector<Expr> stride = {};  // empty: the window
+  std::vector<Expr> pad = {};     // on both sides of an axis; empty: none
+};
+/// As pool, made of other ops axis by axis, so slower; the gradient goes to all equal elements.
+Expr pool_of_sizes(const Arg& x, const PoolSizes& sizes, bool ignore_border = true,
+                   const std::string& mode = "max");
 /// x where it is the largest of its window, else 0. Windows do not overlap.
 Expr max_pool_same_size(const Arg& x, const std::vector<std::int64_t>& window);
 /// One number per image and channel: the "average", "max" or "sum" over all axes behind.

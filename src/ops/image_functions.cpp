@@ -1,3 +1,5 @@
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "ops/arguments.h"
@@ -79,6 +81,64 @@ Attrs pool_attrs(const PoolOptions& o) {
           {"partial", !o.ignore_border}};
 }
 
+void require_pool_mode(const std::string& mode) {
+  const std::vector<std::string> modes{"average_exc_pad", "average_inc_pad", "max", "sum"};
+  if (std::find(modes.begin(), modes.end(), mode) == modes.end())
+    no_such("pool", "mode", mode, modes);
+}
+
+/// The smallest number of a dtype.
+Expr lowest(DType dtype) {
+  if (is_float(dtype)) return typed_number(-std::numeric_limits<double>::infinity(), dtype);
+  if (!is_signed_int(dtype)) return typed_number(0, dtype);
+  return typed_number(-std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1), dtype);
+}
+
+/// The windows along one axis, in sizes that only a call knows.
+struct AxisWindows {
+  Expr size, window, stride, pad;
+  bool partial;
+
+  Expr padded() const { return size + pad * int64_constant(2); }
+
+  /// What must hold, else there is no pool.
+  std::vector<Expr> conditions() const {
+    const Expr zero = int64_constant(0);
+    std::vector<Expr> out{gt(size, zero), gt(window, pad), gt(stride, zero), ge(pad, zero)};
+    if (!partial) out.push_back(ge(padded(), window));
+    return out;
+  }
+
+  Expr count() const {
+    const Expr zero = int64_constant(0), one = int64_constant(1);
+    const Expr step = maximum(stride, one);
+    const Expr beyond = partial ? minimum(window, step) - one : zero;
+    return floor_div(maximum(padded() + beyond - window, zero), step) + one;
+  }
+};
+
+/// Pools images along one axis. All modes can go axis by axis.
+Expr pool_axis(const Expr& x, std::int64_t axis, const AxisWindows& along,
+               const std::string& mode) {
+  const bool largest = mode == "max";
+  auto before_others = [&](const Expr& e) {  // its axes stand before those behind `axis`
+    std::vector<std::int64_t> pattern(static_cast<std::size_t>(e.ndim() + x.ndim() - axis - 1), -1);
+    std::iota(pattern.begin(), pattern.begin() + e.ndim(), 0);
+    return dimshuffle(e, pattern);
+  };
+  const Expr zero = int64_constant(0), one = int64_constant(1);
+  const Expr places = window_places(along.count(), along.window, along.stride, one, along.pad);
+  const Expr inside = bit_and(ge(places, zero), lt(places, along.size));
+  const Expr cells =
+      switch_(before_others(inside), take(x, clip(places, zero, along.size - one), axis),
+              largest ? lowest(x.dtype()) : typed_number(0, x.dtype()));
+  if (largest) return max(cells, {axis + 1});
+  const Expr total = sum(cells, {axis + 1});
+  if (mode == "sum") return total;
+  const Expr counted = mode == "average_exc_pad" ? inside : lt(places, along.size + along.pad);
+  return total / before_others(cast(sum(counted, {1}), x.dtype()));
+}
+
 }  // namespace
 
 Expr pool(const Arg& given, const PoolOptions& o) {
@@ -86,11 +146,40 @@ Expr pool(const Arg& given, const PoolOptions& o) {
   require_expr("pool", given.expr);
   Attrs attrs = pool_attrs(o);
   if (o.mode == "max") return apply_all(ops::max_pool, {given.expr}, std::move(attrs))[0];
-  const std::vector<std::string> modes{"average_exc_pad", "average_inc_pad", "max", "sum"};
-  if (std::find(modes.begin(), modes.end(), o.mode) == modes.end())
-    no_such("pool", "mode", o.mode, modes);
+  require_pool_mode(o.mode);
   attrs.set("mode", o.mode);
   return apply(ops::average_pool, {in_float("pool", given)}, std::move(attrs));
+}
+
+Expr pool_of_sizes(const Arg& given, const PoolSizes& sizes, bool ignore_border,
+                   const std::string& mode) {
+  Scope scope(given);
+  require_expr("pool", given.expr);
+  require_pool_mode(mode);
+  Expr x = mode == "max" ? given.expr : in_float("pool", given);
+  const std::size_t axes = sizes.window.size();
+  if (axes < 1 || axes > static_cast<std::size_t>(x.ndim()))
+    fail(Fault::Type, fmt::format("pool: a window of {} axes does not go with images of {} "
+                                  "dimensions",
+                                  axes, x.ndim()));
+  for (const std::vector<Expr>* others : {&sizes.stride, &sizes.pad})
+    if (!others->empty() && others->size() != axes)
+      fail(Fault::Value, fmt::format("pool: a window of {0} axes has {0} strides and {0} pads, not "
+                                     "{1}",
+                                     axes, others->size()));
+  for (std::size_t k = 0; k < axes; ++k) {
+    const std::int64_t axis = x.ndim() - static_cast<std::int64_t>(axes - k);
+    const Expr& stride = sizes.stride.empty() ? sizes.window[k] : sizes.stride[k];
+    const Expr pad = sizes.pad.empty() ? int64_constant(0) : cast(sizes.pad[k], DType::I64);
+    const AxisWindows along{shape_i(x, axis), cast(sizes.window[k], DType::I64),
+                            cast(stride, DType::I64), pad, !ignore_border};
+    x = assert_(x, along.conditions(),
+                fmt::format("pool: the window, its stride and its pad do not go together, or not "
+                            "with the size of axis {}",
+                            axis));
+    x = pool_axis(x, axis, along, mode);
+  }
+  return x;
 }
 
 Expr max_pool_same_size(const Arg& given, const std::vector<std::int64_t>& window) {

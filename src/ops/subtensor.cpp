@@ -296,9 +296,11 @@ Expr fitted(const char* what, const Expr& y, const Expr& region) {
 
 Expr written(const char* what, const Expr& x, const std::vector<IndexItem>& items, const Expr& y,
              bool increase) {
-  // A float takes a wider one, as in Theano: zeros made of the number 0. are often narrow.
-  bool floats = is_float(x.dtype()) && is_float(y.dtype());
-  if (!floats && upcast(x.dtype(), y.dtype()) != x.dtype())
+  // A float takes a wider one and an integer, too, as in Theano: what is made of the numbers 0. or
+  // -1 is often narrow.
+  const bool one_kind =
+      (is_float(x.dtype()) && is_float(y.dtype())) || (is_int(x.dtype()) && is_int(y.dtype()));
+  if (!one_kind && upcast(x.dtype(), y.dtype()) != x.dtype())
     fail(Fault::Type,
          fmt::format("{}: a part of a tensor of {} cannot take {}", what, name_of(x.dtype()),
                      name_of(y.dtype())),

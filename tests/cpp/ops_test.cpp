@@ -632,6 +632,11 @@ TEST(OpPool, ValuesAndErrors) {
   EXPECT_EQ(values(run(pool(x, {.window = {2, 2}}), given)), (Doubles{5, 7}));
   EXPECT_EQ(values(run(pool(x, {.window = {2, 2}, .ignore_border = false}), given)),
             (Doubles{5, 7, 9, 11}));
+  Expr two = lscalar();
+  Givens sized{given[0], {two, Array::from<std::int64_t>({2}, {})}};
+  EXPECT_EQ(values(run(pool_of_sizes(x, {.window = {two, two}}), sized)), (Doubles{5, 7}));
+  PoolSizes uneven{.window = {two}, .stride = {two, two}};
+  EXPECT_EQ(error_of([&] { pool_of_sizes(x, uneven); }).fault(), Fault::Value);
   PoolOptions mean{.window = {3}, .stride = {1}, .pad = {1}, .mode = "average_exc_pad"};
   EXPECT_EQ(values(run(pool(x, mean), given)),
             (Doubles{0.5, 1, 2, 2.5, 4.5, 5, 6, 6.5, 8.5, 9, 10, 10.5}));

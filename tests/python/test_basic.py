@@ -811,7 +811,26 @@ def test_gradient_by_a_value_inside_a_stable_form():
     np.testing.assert_allclose(got[1], 1 / (1 + np.exp(value)))
 
 
+def test_relu_of_an_array_is_an_array():
+    a = np.array([-1, 2, np.nan], "float32")
+    got = T.nnet.relu(a)
+    assert isinstance(got, np.ndarray) and got.dtype == "float32"
+    np.testing.assert_array_equal(got, [0, 2, np.nan])
+    assert T.nnet.relu(3) == 3.0 and T.nnet.relu(np.array([-3, 4])).dtype == "float64"
+    assert isinstance(T.nnet.relu(a, 0.1), snug.Variable)
+    assert isinstance(T.nnet.relu([1.0, 2.0]), snug.Variable)
+
+
 def test_relu_keeps_nan():
     x = T.fvector("x")
     got = snug.function([x], T.nnet.relu(x))(np.array([np.nan, -1, 2], "float32"))
     np.testing.assert_array_equal(got, [np.nan, 0, 2])
+
+
+def test_truncated_normal_numbers():
+    draw = snug.tensor.shared_randomstreams.RandomStreams(5).normal(
+        (200, 100), avg=1.0, std=3.0, truncate=True
+    )
+    a = snug.function([], draw)()
+    assert a.min() >= -5 and a.max() <= 7 and a.min() < -4.9 and a.max() > 6.9
+    np.testing.assert_allclose([a.mean(), a.std()], [1, 3 * 0.87962], rtol=0.03)

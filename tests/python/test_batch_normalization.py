@@ -33,15 +33,19 @@ def test_train_and_test(axes, over, squeezed):
     want, batch_mean, batch_var = definition(a, gamma, beta, over, 1e-3)
     count = np.prod([a.shape[k] for k in over])
     unbiased = batch_var * count / (count - 1)
-    expected = [
-        want,
+    statistics = [
         batch_mean,
         1 / np.sqrt(batch_var + 1e-3),
         0.7 * mean + 0.3 * batch_mean,
         0.7 * var + 0.3 * unbiased,
+    ]
+    expected = [
+        want,
+        *(s.squeeze(over) if squeezed else s for s in statistics),
         (a - mean) / np.sqrt(var + 1e-3) * gamma + beta,
     ]
     for found, wanted in zip(got, expected):
+        assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
@@ -108,3 +112,19 @@ def test_errors():
         bn.batch_normalization_train(x, T.dtensor3(), g)
     with pytest.raises(ValueError, match="low_mem"):
         bn.batch_normalization(x, g, g, g, g, mode="fast")
+
+
+def test_parameters_without_the_axes():
+    """Statistics are then without them, too, as in Theano."""
+    x, gamma, mean = T.dtensor4("x"), T.dvector("gamma"), snug.shared(np.zeros(3))
+    a = np.random.default_rng(0).normal(size=(4, 5, 6, 3))
+    results = T.nnet.bn.batch_normalization_train(
+        x, gamma, gamma * 0, (0, 1, 2), 1e-4, 0.5, mean, mean + 1
+    )
+    assert [r.ndim for r in results] == [4, 1, 1, 1, 1]
+    f = snug.function([x, gamma], list(results), updates=[(mean, results[3])])
+    _, average, inverse, running, _ = f(a, np.ones(3))
+    np.testing.assert_allclose(average, a.mean((0, 1, 2)))
+    np.testing.assert_allclose(inverse, (a.var((0, 1, 2)) + 1e-4) ** -0.5)
+    np.testing.assert_allclose(running, average / 2)
+    np.testing.assert_array_equal(mean.get_value(), running)

@@ -247,11 +247,11 @@ def test_names():
     assert grad(cost, x, add_names=False).name is None
 
 
-def test_costs_are_floats_without_dimensions():
+def test_costs_are_real_without_dimensions():
     with pytest.raises(TypeError, match="0-d"):
         grad(T.dvector("v"), T.dscalar())
-    with pytest.raises(TypeError, match="float"):
-        grad(T.iscalar("i"), T.dscalar())
+    with pytest.raises(TypeError, match="real"):
+        grad(T.zscalar("z"), T.dscalar())
 
 
 def test_integers():
@@ -522,3 +522,18 @@ def test_long_chains():
     f = snug.function([x, v], [g, r], on_unused_input="ignore")
     want = (1 + 2.0**-13) ** 20000
     np.testing.assert_allclose(f(1.0, 2.0), [want, 2 * want], rtol=1e-9)
+
+
+def test_integer_cost():
+    """Its gradients are zeros, with a warning."""
+    n, x, s = snug.shared(3), T.fvector("x"), T.fscalar("s")
+    with pytest.warns(UserWarning, match="the cost is int64, so its gradients are zeros"):
+        g = T.grad(n + n, n)
+    assert g.dtype == snug.config.floatX and g.eval() == 0
+    with pytest.warns(UserWarning, match="so its gradients are zeros"):
+        g = T.grad(T.eq(x, 0).sum(), x)
+    assert g.dtype == "float32" and g.eval({x: [0, 1]}).tolist() == [0, 0]
+    with pytest.raises(snug.DisconnectedInputError):
+        T.grad(T.eq(x, 0).sum(), s)
+    with pytest.warns(UserWarning, match="the cost is int64"):
+        assert T.grad(n, n).eval() == 1  # by itself

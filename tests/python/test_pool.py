@@ -268,7 +268,7 @@ def test_theano_arguments():
     with pytest.raises(NotImplementedError):
         pool_2d(T.dvector(), (2, 2))
     with pytest.raises(TypeError, match="known when the expression is built"):
-        pool_2d(x, T.ivector())
+        pool_2d(x, T.dvector())
 
 
 def test_micro_batches():
@@ -283,3 +283,50 @@ def test_micro_batches():
         np.testing.assert_array_equal(got, want)
     with pytest.raises(ValueError, match="micro_batches: max_pool needs several rows"):
         snug.function([x], _core.pool(x.dimshuffle(1, 2, 0, 3), (2, 2)), micro_batches=2)
+
+
+def test_sizes_that_only_a_call_knows():
+    """They give what known sizes give, gradients included."""
+    for (shape, window, stride, pad, ignore_border), mode in itertools.product(
+        GEOMETRY, ["max", *MODES]
+    ):
+        if pad[::2] != pad[1::2]:  # Theano has one pad per axis
+            continue
+        for dtype in ("float64", "float32", "int16", "uint8") if mode == "max" else ("float64",):
+            x, a = variable(dtype, len(shape), "x"), sample(dtype, shape, special=False)
+            sizes = T.lvector("sizes")
+            count = len(window)
+            parts = [[sizes[k * count + i] for i in range(count)] for k in range(3)]
+            y = _core.pool_of_sizes(x, *parts, ignore_border, mode)
+            outputs = [y] if dtype != "float64" else [y, T.grad((y**2).sum(), x)]
+            f = snug.function([x, sizes], outputs)
+            known = _core.pool(x, window, stride, pad, ignore_border, mode)
+            wanted = [known] if dtype != "float64" else [known, T.grad((known**2).sum(), x)]
+            want = snug.function([x], wanted)(a)
+            got = f(a, np.array([*window, *stride, *pad[::2]]))
+            for g, w in zip(got, want):
+                assert g.dtype == w.dtype
+                np.testing.assert_allclose(g, w, rtol=1e-6, err_msg=f"{dtype} {mode} {window}")
+
+
+def test_windows_of_a_pyramid():
+    """As Lasagne's spatial pyramid: sizes are made of the sizes of the images."""
+    x = T.dtensor4("x")
+    windows = tuple((s + 1) // 2 for s in x.shape[2:])
+    y = pool_2d(x, ws=windows, stride=tuple(s // 2 for s in x.shape[2:]), pad=None)
+    f = snug.function([x], [y, *y.shape])
+    for rows_, columns in ((4, 6), (5, 7)):
+        a = sample("float64", (2, 3, rows_, columns), special=False)
+        got, *shape = f(a)
+        known = pool_2d(x, ((rows_ + 1) // 2, (columns + 1) // 2), None, (rows_ // 2, columns // 2))
+        np.testing.assert_array_equal(got, snug.function([x], known)(a))
+        assert tuple(shape) == got.shape
+    vector = T.ivector("window")
+    f = snug.function([x, vector], pool_2d(x, vector, True, mode="sum"))
+    a = np.ones((1, 1, 4, 6))
+    assert f(a, np.array([2, 3], "int32")).tolist() == [[[[6, 6], [6, 6]]]]
+    for wrong in ([0, 1], [-1, 2], [5, 1]):
+        with pytest.raises(Exception, match="pool: the window, its stride and its pad do not go"):
+            f(a, np.array(wrong, "int32"))
+    with pytest.raises(TypeError, match="must be known when the expression is built"):
+        max_pool_2d_same_size(x, vector)

@@ -119,6 +119,17 @@ def test_normalisation_over_channels_into_zeros():
         T.set_subtensor(T.ivector()[:2], T.dvector())
 
 
+def test_labels_between_blanks():
+    """As Keras prepares labels for CTC: T.alloc(-1, ...) is narrower than they are."""
+    y = T.ivector("y")
+    blanks = T.alloc(-1, y.shape[0] * 2 + 1)
+    assert blanks.dtype == "int8"
+    places = T.arange(y.shape[0]) * 2 + 1
+    for e in (T.set_subtensor(blanks[places], y), T.set_subtensor(blanks[1::2], y)):
+        found = theano.function([y], e)(np.array([3, 7], "int32"))
+        assert found.dtype == "int8" and found.tolist() == [-1, 3, -1, 7, -1]
+
+
 def test_a_correlation_by_tensordot_over_strided_copies():
     x, w = T.tensor3("x"), T.tensor3("w")
     parts = T.stack([x[:, :, k : k + 4] for k in range(3)], axis=2)

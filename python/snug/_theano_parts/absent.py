@@ -47,7 +47,11 @@ _NAMES = {
     "there is no step per op to call back at": "detect_nan",
     "times of steps are in `f.explain()`": "ProfileStats ScanProfileStats",
     "pickle writes functions": "function_dump",
-    "there is no scan; see `snug.loop` and `snug.map`": "foldl foldr reduce scan scan_checkpoints",
+    "it is a part of how Theano makes a scan": """
+        compress_outs expand_empty forced_replace get_updates_and_outputs hash_listsDictsTuples
+        infer_shape isNaN_or_Inf_or_None reconstruct_graph safe_new scan_args
+        scan_can_remove_outs traverse""",
+    "gradients of a scan keep the states of all steps": "scan_checkpoints",
     "sizes have no op of their own; the function is `shape_i`": "shape_i_op",
     "memory is planned before a call": "OutputGuard",
     "a helper of Theano's own code": """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from snug import _core
@@ -54,9 +55,16 @@ class RandomStreams:
         std: Any = 1.0,
         ndim: int | None = None,
         dtype: Any = None,
+        truncate: bool = False,
     ) -> _core.Variable:
-        """Normal numbers of mean avg and deviation std."""
+        """Normal numbers of mean avg and deviation std; with truncate only those that are at most
+        2 std from avg."""
         dtype = config.floatX if dtype is None else dtype
+        if truncate:
+            share = math.erf(math.sqrt(2))  # of numbers that are not left out
+            drawn = self._drawn(self.stream.uniform(self._size(size), -share, share, dtype))
+            unit = _core.clip(_core.erfinv(drawn) * _core.cast(math.sqrt(2), dtype), -2, 2)
+            return _core.cast(avg, dtype) + unit * _core.cast(std, dtype)
         if isinstance(avg, (int, float)) and isinstance(std, (int, float)):
             return self._drawn(self.stream.normal(self._size(size), avg, std, dtype))
         unit = self._drawn(self.stream.normal(self._size(size), 0.0, 1.0, dtype))

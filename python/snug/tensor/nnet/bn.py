@@ -58,12 +58,18 @@ def batch_normalization_train(
 
     With running_mean and running_var also their new values, moved by running_average_factor
     towards the statistics (the variance of the population, as estimated from the batch).
+    Statistics have size 1 on the axes, or lack them if gamma does.
     """
-    x = _core.as_tensor(inputs, "batch_normalization_train")
-    return _core.batch_normalization_train(
-        *(x, gamma, beta, _axes(x, axes), epsilon, running_average_factor),
+    x, gamma = (_core.as_tensor(a, "batch_normalization_train") for a in (inputs, gamma))
+    over = _axes(x, axes)
+    out, *statistics = _core.batch_normalization_train(
+        *(x, gamma, beta, over, epsilon, running_average_factor),
         *(running_mean, running_var),
     )
+    if gamma.ndim != x.ndim:
+        kept = [k for k in range(x.ndim) if k not in over]
+        statistics = [s.dimshuffle(kept) if s.ndim == x.ndim else s for s in statistics]
+    return (out, *statistics)
 
 
 def batch_normalization_test(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from snug import _core
 from snug._core import (
     binary_crossentropy,
@@ -93,14 +95,15 @@ def softmax_with_bias(x: Any, b: Any) -> _core.Variable:
     return softmax(_core.add(x, b))
 
 
-def relu(x: Any, alpha: Any = 0) -> _core.Variable:
+def relu(x: Any, alpha: Any = 0) -> Any:
     """x where it is positive, else alpha * x. Of integers the result is a float, as in Theano:
-    float32 of those up to 16 bits, else float64."""
+    float32 of those up to 16 bits, else float64. Without alpha, that of an array is an array."""
+    positive = isinstance(alpha, (int, float)) and alpha == 0
+    if positive and isinstance(x, (np.ndarray, np.generic, float, int)):
+        return np.maximum(x, 0) * 1.0
     x = _core.as_tensor(x, "relu")
     x = _core.cast(x, _core.upcast(x.dtype, "float32")) if x.dtype in discrete_dtypes else x
-    if isinstance(alpha, (int, float)) and alpha == 0:
-        return _core.relu(x)
-    return _core.leaky_relu(x, alpha)
+    return _core.relu(x) if positive else _core.leaky_relu(x, alpha)
 
 
 def elu(x: Any, alpha: Any = 1) -> _core.Variable:

@@ -8,7 +8,7 @@ from snug import _core
 from snug._errors import error
 from snug.tensor._basic import maximum
 from snug.tensor._op_classes import make_classes
-from snug.tensor._sizes import integers
+from snug.tensor._sizes import integers, integers_or_sizes
 
 __all__ = ["Pool", "max_pool_2d_same_size", "pool_2d", "pool_3d"]
 
@@ -37,7 +37,7 @@ def _pool(
     what = f"pool_{ndim}d"
     ws = _one_of(what, "ws", ws, "ds", ds)
     stride = _one_of(what, "stride", stride, "st", st)
-    if padding is not None and pad is not None and any(integers(what, "pad", pad, ndim)):
+    if padding is not None and pad is not None and any(integers_or_sizes(what, "pad", pad, ndim)):
         raise error(ValueError, f"{what}: pad and padding are the same; both are given")
     pad = pad if padding is None else padding
     if ws is None:
@@ -48,14 +48,13 @@ def _pool(
             NotImplementedError,
             f"{what}: {input} has {input.ndim} dimensions, it needs at least {ndim}",
         )
-    return _core.pool(
-        input,
-        integers(what, "ws", ws, ndim),
-        () if stride is None else integers(what, "stride", stride, ndim),
-        () if pad is None else integers(what, "pad", pad, ndim),
-        bool(ignore_border),
-        mode,
-    )
+    sizes = [
+        () if value is None else integers_or_sizes(what, name, value, ndim)
+        for name, value in (("ws", ws), ("stride", stride), ("pad", pad))
+    ]
+    symbolic = any(isinstance(size, _core.Variable) for some in sizes for size in some)
+    pool = _core.pool_of_sizes if symbolic else _core.pool
+    return pool(input, *sizes, bool(ignore_border), mode)
 
 
 def pool_2d(
@@ -78,6 +77,9 @@ def pool_2d(
     mode           "max", "sum", "average_inc_pad" (counts the padding) or "average_exc_pad"
     ds, st, padding are old names of ws, stride and pad. The gradient of "max" goes to the first of
     equal elements.
+
+    Sizes may be integer expressions. Such a pool is slower, and the gradient of "max" goes to all
+    of equal elements.
     """
     return _pool(2, input, ws, ignore_border, stride, pad, mode, ds, st, padding)
 
