@@ -82,7 +82,13 @@ Expr cross_entropy(const Arg& logits, const Arg& targets, const std::string& red
   Classes c = classes_of("cross_entropy", logits, targets, axis);
   if (!c.numbers)
     return reduced("cross_entropy", -sum(c.targets * log_softmax(c.scores), -1), reduction);
-  Expr loss = crossentropy_softmax_1hot(c.scores, c.targets).loss;
+  // No index from the end: what is below 0 is an error, as what is too large.
+  Expr y = c.targets;
+  if (is_signed_int(y.dtype())) {
+    const Expr numbers = cast(y, DType::I64), zero = int64_constant(0);
+    y = numbers - switch_(lt(numbers, zero), shape_i(c.scores, -1), zero);
+  }
+  Expr loss = crossentropy_softmax_1hot(c.scores, y).loss;
   if (reduction == "none") loss = snug::reshape(loss, shape(targets));
   return reduced("cross_entropy", loss, reduction);
 }

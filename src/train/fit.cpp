@@ -121,6 +121,9 @@ class Loop {
     if (options.epochs < 0) fail(Fault::Value, fmt::format("fit: epochs is {}", options.epochs));
     if (options.resume && options.folder.empty())
       fail(Fault::Value, "fit: there is no folder to resume from", "give folder=");
+    if (data.rows() == 0 || (options.validation && options.validation->rows() == 0))
+      fail(Fault::Value, fmt::format("fit: the {} data have no rows",
+                                     data.rows() == 0 ? "training" : "validation"));
     if (options.checkpoint_steps < 0 || options.patience < 0)
       fail(Fault::Value, "fit: checkpoint_steps and patience are not negative");
     find_monitor();
@@ -162,6 +165,9 @@ class Loop {
     const std::vector<double> means = means_of(now_.sums, now_.rows);
     e.loss = means[0];
     e.metrics.assign(means.begin() + 1, means.end());
+    if (std::isnan(e.loss))  // parameters that are nan must not replace the checkpoints before
+      fail(Fault::Value, fmt::format("fit: the loss of epoch {} is nan", e.number),
+           "look for nan in the data, lower the rate, or clip the gradients (clip_global_norm)");
     e.rows_per_second = rows_here_ / std::max(seconds_since(start_), 1e-9);
     if (options_.validation) validate(e);
     const double value = monitor_.of(e);

@@ -13,15 +13,19 @@ struct Known {
   const char* name;
   Expr (*of)(const Expr& predictions, const Expr& targets);
 };
+/// Classes of the pixels of images are channels, others are on the last axis.
+std::int64_t class_axis(const Expr& predictions) { return predictions.ndim() > 3 ? 1 : -1; }
+
 constexpr Known kObjectives[] = {
-    {"cross_entropy", [](const Expr& p, const Expr& y) { return cross_entropy(p, y); }},
+    {"cross_entropy",
+     [](const Expr& p, const Expr& y) { return cross_entropy(p, y, "mean", class_axis(p)); }},
     {"binary_cross_entropy",
      [](const Expr& p, const Expr& y) { return binary_cross_entropy(p, y); }},
     {"mse", [](const Expr& p, const Expr& y) { return mse(p, y); }},
     {"mae", [](const Expr& p, const Expr& y) { return mae(p, y); }},
     {"huber", [](const Expr& p, const Expr& y) { return huber(p, y); }},
     {"hinge", [](const Expr& p, const Expr& y) { return hinge(p, y); }},
-    {"accuracy", [](const Expr& p, const Expr& y) { return accuracy(p, y); }},
+    {"accuracy", [](const Expr& p, const Expr& y) { return accuracy(p, y, class_axis(p)); }},
     {"top_k_accuracy", [](const Expr& p, const Expr& y) { return top_k_accuracy(p, y); }},
     {"mean_error", [](const Expr& p, const Expr& y) { return mean_error(p, y); }},
 };

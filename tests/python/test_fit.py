@@ -550,3 +550,50 @@ def test_search_compiles_each_graph_once():
         )
         assert alone["validation_loss"] == trial.history["validation_loss"]
     same_values(values(model), result.parameters)
+
+
+def test_images_of_classes_are_learned_by_their_channels():
+    """A segmentation: as many classes as columns would hide a wrong axis."""
+    rng = np.random.default_rng(0)
+    x = rng.random((16, 1, 4, 3), np.float32)
+    y = (x[:, 0] > 0.5).astype("int64") + (x[:, 0] > 0.8)
+    model = nn.Sequential(nn.Conv2d(8, 1, activation="relu"), nn.Conv2d(3, 1))
+    history = quiet(model.build((None, 1, 4, 3)), (x, y), epochs=60, rate=0.05, metrics="accuracy")
+    assert history["accuracy"][-1] > 0.9
+
+
+def test_labels_below_zero_are_refused():
+    x, y = spirals()
+    with pytest.raises(IndexError, match="index -3 is outside an axis of size 2"):
+        quiet(small_model(), (x, y - 1))
+
+
+def test_a_loss_that_is_nan_ends_the_training_and_keeps_checkpoints(tmp_path):
+    x, y = spirals()
+    model = small_model()
+    quiet(model, (x, y), epochs=1, folder=tmp_path)
+    saved = sorted(p.name for p in tmp_path.iterdir())
+    x[3] = np.nan
+    with pytest.raises(ValueError, match="the loss of epoch 2 is nan"):
+        quiet(model, (x, y), epochs=2, folder=tmp_path, resume=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == saved
+
+
+def test_data_without_rows():
+    x, y = spirals()
+    with pytest.raises(ValueError, match="training data have no rows"):
+        quiet(small_model(), (x[:0], y[:0]))
+    with pytest.raises(ValueError, match="validation data have no rows"):
+        quiet(small_model(), (x, y), validation=(x[:0], y[:0]))
+
+
+def test_names_of_other_libraries():
+    x, y = spirals()
+    with pytest.raises(TypeError, match="did you mean 'rate'"):
+        quiet(small_model(), (x, y), lr=0.1)
+    with pytest.raises(TypeError, match="optimizer is a name"):
+        quiet(small_model(), (x, y), optimizer=snug.optim.adam)
+    with pytest.raises(AttributeError, match=r"it is snug\.nn\.Dense here"):
+        nn.Linear  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean"):
+        nn.Dens  # noqa: B018

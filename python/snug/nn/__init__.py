@@ -55,6 +55,8 @@ from snug._core import (
     summary,
     top_k_accuracy,
 )
+from snug._errors import error as _error
+from snug._readable import no_attribute as _no_attribute
 from snug.nn import init
 from snug.nn.training import (
     Epoch,
@@ -128,3 +130,29 @@ __all__ = [
     "summary",
     "top_k_accuracy",
 ]
+
+# What other libraries call them.
+_ELSEWHERE = {
+    **{"Linear": "Dense", "ReLU": 'Activation("relu")', "Softmax": 'Activation("softmax")'},
+    **{f"Conv{k}D": f"Conv{k}d" for k in (1, 2, 3)},
+    **{
+        f"{kind}Pool{k}{d}": f"{kind}Pool"
+        for kind in ("Max", "Average")
+        for k in "123"
+        for d in "dD"
+    },
+    **{f"AvgPool{k}d": "AveragePool" for k in "123"},
+    **{f"MaxPooling{k}D": "MaxPool" for k in "123"},
+    **{f"BatchNorm{k}d": "BatchNorm" for k in "123"},
+    **{"BatchNormalization": "BatchNorm", "LayerNormalization": "LayerNorm"},
+    **{"CrossEntropyLoss": "cross_entropy", "MSELoss": "mse", "L1Loss": "mae"},
+    **{"BCEWithLogitsLoss": "binary_cross_entropy"},
+}
+
+
+def __getattr__(name: str):
+    if name in _ELSEWHERE:
+        raise _error(
+            AttributeError, f"snug.nn has no {name}", f"it is snug.nn.{_ELSEWHERE[name]} here"
+        )
+    raise _no_attribute(__name__, name)

@@ -53,6 +53,11 @@ def _loader(data: Data, batch: int, shuffle: bool, seed: int) -> _core.Loader:
 
 
 _OPTIM = ("weight_decay", "clip_value", "clip_norm", "clip_global_norm", "accumulate", "average")
+# What other libraries call them.
+_ELSEWHERE = {"lr": "rate", "learning_rate": "rate", "batch_size": "batch"}
+_ELSEWHERE |= {"callbacks": "on_epoch", "validation_data": "validation", "verbose": "progress"}
+_EXAMPLES = {"optimizer": 'optimizer="adam"', "progress": 'progress="silent"'}
+_EXAMPLES |= {"monitor": 'monitor="validation_loss"'}
 _OPTIM += ("momentum", "rho", "beta1", "beta2", "epsilon", "centered")
 
 
@@ -138,9 +143,18 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
     optim = options.pop("optim")
     for name in optim:
         if name not in _OPTIM:
-            near = _core.nearest(name, [*options, *_OPTIM])
+            near = _ELSEWHERE.get(name) or _core.nearest(name, [*options, *_OPTIM])
             hint = f"did you mean '{near}'?" if near else ""
             raise error(TypeError, f"fit: there is no option '{name}'", hint)
+    if isinstance(options["metrics"], str):
+        options["metrics"] = [options["metrics"]]
+    for name in ("optimizer", "progress", "monitor"):
+        if not isinstance(value := options.get(name, ""), (str, type(None))):
+            raise error(
+                TypeError,
+                f"fit: {name} is a name, not {value!r}",
+                f"give it as text, as in {_EXAMPLES[name]}",
+            )
     batch, shuffle, seed = (options.pop(name) for name in ("batch", "shuffle", "seed"))
     loader = _loader(options.pop("data"), batch, shuffle, seed)
     if options["validation"] is not None:
