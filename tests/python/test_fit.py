@@ -579,6 +579,12 @@ def test_a_loss_that_is_nan_ends_the_training_and_keeps_checkpoints(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == saved
 
 
+def test_batches_of_large_images():
+    x, y = np.zeros((40, 3, 400, 400), np.float32), np.zeros(40, int)  # 73 MiB
+    model = nn.Sequential(nn.GlobalAveragePool(), nn.Dense(2)).build((None, 3, 400, 400))
+    assert quiet(model, (x, y), epochs=1, batch=40).epochs[0].step == 1
+
+
 def test_data_without_rows():
     x, y = spirals()
     with pytest.raises(ValueError, match="training data have no rows"):

@@ -36,7 +36,10 @@ def _loader(data: Data, batch: int, shuffle: bool, seed: int) -> _core.Loader:
     if isinstance(data, (tuple, list)):
         data = arrays(*data)
     if isinstance(data, Source):
-        data = Loader(data, batch=batch, shuffle=shuffle, seed=seed)
+        # Room for some batches of floats, beside what sources are read with.
+        row = sum(4 * math.prod(field.shape) for field in data.fields)
+        memory = 64 * 2**20 + 6 * min(batch, len(data)) * row
+        data = Loader(data, batch=batch, shuffle=shuffle, seed=seed, memory=memory)
     if not isinstance(data, Loader):
         raise error(
             TypeError,
