@@ -226,6 +226,7 @@ class TextParser {
                     {"acc", arg ? x[0].dtype() : acc}});
     }
     if (name == "dimshuffle") return apply(find_op(name), x, {{"pattern", ints}});
+    if (name == "standardize") return apply(find_op(name), x, {{"axes", ints}});
     if (name == "cast") return apply(find_op(name), x, {{"dtype", *dtype}});
     if (name == "rebroadcast") return apply(find_op(name), x, {{"broadcast", ints[0]}});
     if (name == "reshape") return apply(find_op(name), x, {{"ndim", x[1].type().shape[0]}});
