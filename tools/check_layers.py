@@ -43,7 +43,7 @@ def check(root: Path) -> list[str]:
     """One line per fault; empty if there is none."""
     layers = read_layers(root)
     faults = []
-    for folder in ("src", "tools", "python", "tests", "examples", "benchmarks"):
+    for folder in ("src", "tools", "python", "tests", "examples"):
         for file in sorted((root / folder).rglob("*")):
             if file.suffix in (".h", ".cpp"):
                 faults += check_file(root, file, layers)
