@@ -11,17 +11,26 @@ void swap_bytes(std::byte* data, std::int64_t bytes, DType dtype) {
   for (std::int64_t i = 0; i < bytes; i += width) std::reverse(data + i, data + i + width);
 }
 
+/// The only field of an array's rows.
+Field row_of(const RawArray& array, std::string name) {
+  Field field{std::move(name), array.dtype, array.shape};
+  field.shape.erase(0);
+  return field;
+}
+
+/// How many rows make a block of about `bytes`.
+std::int64_t rows_in(std::int64_t bytes, std::int64_t row_bytes, std::int64_t rows) {
+  if (row_bytes == 0) return 1;
+  return std::clamp<std::int64_t>(bytes / row_bytes, 1, std::max(rows, std::int64_t{1}));
+}
+
 class RawRows : public Source {
  public:
   RawRows(const RawArray& array, std::string name) : array_(array) {
-    Field field{std::move(name), array.dtype, array.shape};
-    field.shape.erase(0);
-    row_bytes_ = field.bytes();
+    fields_ = {row_of(array, std::move(name))};
+    row_bytes_ = fields_[0].bytes();
     rows_ = array.shape[0];
-    if (row_bytes_ > 0)
-      block_ = std::clamp<std::int64_t>(array.bytes->block() / row_bytes_, 1,
-                                        std::max(rows_, std::int64_t{1}));
-    fields_ = {std::move(field)};
+    block_ = rows_in(array.bytes->block(), row_bytes_, rows_);
   }
   std::int64_t own_bytes() const override { return array_.bytes->own_bytes(); }
 
@@ -44,14 +53,10 @@ class ColumnRows : public Source {
  public:
   ColumnRows(const RawArray& array, std::string name)
       : array_(array), width_(size_of(array.dtype)) {
-    Field field{std::move(name), array.dtype, array.shape};
-    field.shape.erase(0);
+    fields_ = {row_of(array, std::move(name))};
     rows_ = array.shape[0];
     // Few elements of a column would cost as much as some thousand.
-    constexpr std::int64_t kBlock = 4 << 20;
-    block_ = std::clamp<std::int64_t>(kBlock / std::max<std::int64_t>(field.bytes(), 1), 1,
-                                      std::max(rows_, std::int64_t{1}));
-    fields_ = {std::move(field)};
+    block_ = rows_in(4 << 20, fields_[0].bytes(), rows_);
   }
   std::int64_t own_bytes() const override { return array_.bytes->own_bytes(); }
 

@@ -188,9 +188,9 @@ void add_part(Program& p, const Draft& d, Part part, std::string_view prefix) {
   add_kernel_task(p, std::move(k), part.operands, d.cluster.nodes);
 }
 
-/// Reductions with few results are cut into blocks of fixed size, so that threads share the work
-/// and the result does not depend on how many there are. Not where a later phase runs over the
-/// reduced axes again, or where the place of a result matters.
+/// Reductions with few results, or down columns, are cut into blocks of fixed size, so that threads
+/// share the work and the result does not depend on how many there are. Not where a later phase
+/// runs over the reduced axes again, or where the place of a result matters.
 bool wants_blocks(const SizeTable& sizes, const Draft& d) {
   const BodyBuilder& b = d.builder;
   if (!b.reduces) return false;

@@ -302,6 +302,7 @@ TEST(Autodiff, Options) {
 TEST(Autodiff, Errors) {
   Expr x = dvector("x"), z = dvector("z"), i = lvector("i");
   EXPECT_EQ(error_of([&] { grad(x, x); }).fault(), Fault::Type);
+  EXPECT_EQ(grad(sum(i), i).dtype(), default_float());  // zeros, as in Theano
   Error e = error_of([&] { grad(sum(x), z); });
   EXPECT_EQ(e.fault(), Fault::Disconnected);
   EXPECT_NE(e.message().find("z"), std::string::npos);

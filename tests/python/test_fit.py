@@ -384,17 +384,13 @@ def everything_model():
     return model
 
 
+def fit_resumed(model, folder, **options):
+    more = {"epochs": 6, "validation": spirals(30, 1), "checkpoint_steps": 3, "resume": True}
+    nn.fit(model, spirals(160), batch=8, folder=folder, **more, **options)
+
+
 def train_dropout(folder):
-    nn.fit(
-        small_model(dropout=0.3),
-        spirals(160),
-        batch=8,
-        epochs=6,
-        validation=spirals(30, 1),
-        folder=folder,
-        checkpoint_steps=3,
-        resume=True,
-    )
+    fit_resumed(small_model(dropout=0.3), folder)
 
 
 def train_everything(folder):
@@ -404,15 +400,9 @@ def train_everything(folder):
     def prune_more(epoch):
         nn.prune(model, 0.2 + 0.1 * epoch.number)
 
-    nn.fit(
+    fit_resumed(
         model,
-        spirals(160),
-        batch=8,
-        epochs=6,
-        validation=spirals(30, 1),
-        folder=folder,
-        checkpoint_steps=3,
-        resume=True,
+        folder,
         optimizer="adamw",
         accumulate=4,
         average=0.9,
