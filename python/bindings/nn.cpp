@@ -438,7 +438,7 @@ void bind_losses(nb::module_& m) {
          "max(0, 1 - predictions * targets) for targets of -1 and 1.");
   define(m, "accuracy", nn::accuracy, p, y, arg("axis") = -1,
          "The part of the examples whose largest prediction is the target.");
-  define(m, "top_k_accuracy", nn::top_k_accuracy, p, y, arg("k") = 5,
+  define(m, "top_k_accuracy", nn::top_k_accuracy, p, y, arg("k") = 5, arg("axis") = -1,
          "The part of the examples whose target has fewer than k predictions above it.");
   define(m, "mean_error", nn::mean_error, p, y, arg("axis") = -1, "1 - accuracy");
 }

@@ -140,10 +140,10 @@ Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis) {
   return part_of(eq(hit, typed_number(0, hit.dtype())));
 }
 
-Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k) {
+Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k, std::int64_t axis) {
   Scope scope(predictions);
   if (k < 1) fail(Fault::Value, fmt::format("top_k_accuracy: k is {}, it must be positive", k));
-  Classes c = classes_of("top_k_accuracy", predictions, targets, -1);
+  Classes c = classes_of("top_k_accuracy", predictions, targets, axis);
   Expr target = c.numbers ? c.targets : argmax(c.targets, -1);
   Expr of_target = take_along_axis(c.scores, expand_dims(target, -1), -1);
   Expr above = sum(cast(gt(c.scores, addbroadcast(of_target, {-1})), DType::I64), -1);

@@ -28,8 +28,9 @@ Expr hinge(const Arg& predictions, const Arg& targets, const std::string& reduct
 
 /// The part of the examples whose largest prediction is the target. Targets as in cross_entropy.
 Expr accuracy(const Arg& predictions, const Arg& targets, std::int64_t axis = -1);
-/// ... whose target has fewer than k predictions above it; over the last axis.
-Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k = 5);
+/// ... whose target has fewer than k predictions above it.
+Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k = 5,
+                    std::int64_t axis = -1);
 /// 1 - accuracy
 Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis = -1);
 

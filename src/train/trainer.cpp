@@ -26,8 +26,9 @@ constexpr Known kObjectives[] = {
     {"huber", [](const Expr& p, const Expr& y) { return huber(p, y); }},
     {"hinge", [](const Expr& p, const Expr& y) { return hinge(p, y); }},
     {"accuracy", [](const Expr& p, const Expr& y) { return accuracy(p, y, class_axis(p)); }},
-    {"top_k_accuracy", [](const Expr& p, const Expr& y) { return top_k_accuracy(p, y); }},
-    {"mean_error", [](const Expr& p, const Expr& y) { return mean_error(p, y); }},
+    {"top_k_accuracy",
+     [](const Expr& p, const Expr& y) { return top_k_accuracy(p, y, 5, class_axis(p)); }},
+    {"mean_error", [](const Expr& p, const Expr& y) { return mean_error(p, y, class_axis(p)); }},
 };
 
 Expr input_of(const data::Field& field, const char* name) {

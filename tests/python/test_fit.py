@@ -548,8 +548,11 @@ def test_images_of_classes_are_learned_by_their_channels():
     x = rng.random((16, 1, 4, 3), np.float32)
     y = (x[:, 0] > 0.5).astype("int64") + (x[:, 0] > 0.8)
     model = nn.Sequential(nn.Conv2d(8, 1, activation="relu"), nn.Conv2d(3, 1))
-    history = quiet(model.build((None, 1, 4, 3)), (x, y), epochs=60, rate=0.05, metrics="accuracy")
+    metrics = ["accuracy", "mean_error", "top_k_accuracy"]
+    history = quiet(model.build((None, 1, 4, 3)), (x, y), epochs=60, rate=0.05, metrics=metrics)
     assert history["accuracy"][-1] > 0.9
+    assert history["mean_error"][-1] == pytest.approx(1 - history["accuracy"][-1], abs=1e-6)
+    assert history["top_k_accuracy"][-1] == 1
 
 
 def test_labels_below_zero_are_refused():
