@@ -55,11 +55,11 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
   return out;
 }
 
-void generate_code(Lowered& lowered) {
+void generate(Lowered& lowered) {
   std::vector<const KernelSpec*> specs;
   for (const Kernel& k : lowered.program.kernels) specs.push_back(&k.spec);
   lowered.code = CpuJit::instance().compile(specs);
-  for (auto& [node, inner] : lowered.inner) generate_code(const_cast<Lowered&>(*inner));
+  for (auto& [node, inner] : lowered.inner) generate(*inner);
 }
 
 std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
@@ -82,9 +82,13 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   trace.place_seconds = watch.lap();
   std::unique_ptr<Lowered> out = lower_placed(trace.placed, options);
   trace.fuse_seconds = watch.lap();
-  generate_code(*out);
-  trace.code_seconds = watch.lap();
   return out;
+}
+
+void generate_code(Lowered& lowered, CompileTrace& trace) {
+  Stopwatch watch;
+  generate(lowered);
+  trace.code_seconds = watch.lap();
 }
 
 std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,

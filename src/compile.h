@@ -30,9 +30,11 @@ struct CompileTrace {
          code_seconds = 0;
 };
 
-/// Graph -> Program and machine code: once per function.
+/// Graph -> Program: once per function. It can be planned with, and run once it has code.
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
                                CompileTrace& trace);
+/// Machine code for all kernels, those of loop bodies included.
+void generate_code(Lowered& lowered, CompileTrace& trace);
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
 /// is used again. `fixed_bytes`: what the budget covers besides the arena.

@@ -31,8 +31,12 @@ struct FunctionOptions {
   std::vector<std::pair<Expr, Expr>> givens = {};   // (expression, what stands for it)
   std::vector<std::pair<Expr, Dims>> shapes = {};   // hints: sizes of inputs, -1 = not known
   std::string name = {};
-  std::string memory = {};         // budget: "", "512MiB", "4GB", "100000" (bytes)
-  std::int64_t micro_batches = 0;  // > 1: run the batch in that many slices
+  std::string memory = {};  // budget: "", "512MiB", "4GB", "100000" (bytes)
+  /// > 1: the batch runs in that many slices; 1: never; 0: if the budget needs it and that is the
+  /// fastest way to fit.
+  std::int64_t micro_batches = 0;
+  bool recompute = true;   // the budget may have tasks run again
+  bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error
   Mode mode = Mode::Fast;
   Guarded guarded = {};
   bool no_default_updates = false;

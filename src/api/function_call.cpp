@@ -163,8 +163,12 @@ void FunctionImpl::read_symbols(CallContext& c) {
 }
 
 CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
+  if (options_.plan_only)
+    fail(Fault::Value, fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
+         "make it without plan_only to call it");
   CallContext& c = lease();
   c.function = shared_from_this();
+  FunctionImpl* other = nullptr;
   try {
     lock(c);
     if (stage_) {
@@ -193,7 +197,12 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       c.lowered = lowered_;
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
-      c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+      if (has_choice()) other = choose_for_call(c);
+      if (!other) c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+    }
+    if (other) {
+      release(c);
+      return other->prepare(arguments);
     }
     c.executable = c.keep.get();
     const Graph& g = c.lowered->program.graph;

@@ -198,6 +198,7 @@ std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>
   auto before = CpuJit::instance().counters();
   CompileTrace trace;
   std::shared_ptr<Lowered> lowered = lower(substitute_sizes(graph_, known), compile_, trace);
+  if (!options_.plan_only) generate_code(*lowered, trace);
   auto after = CpuJit::instance().counters();
   kernels_ = static_cast<std::int64_t>(lowered->program.kernels.size());
   kernels_compiled_ += static_cast<std::int64_t>(after.compiled - before.compiled);
@@ -207,6 +208,7 @@ std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>
   lowered_ = lowered;
   executables_.clear();
   plans_.clear();
+  choices_.clear();
   return lowered_;
 }
 
@@ -268,6 +270,8 @@ void FunctionImpl::free() {
     std::lock_guard lock(compile_mutex_);
     executables_.clear();
     plans_.clear();
+    for (auto& [count, variant] : variants_)
+      if (variant) variant->free();
   }
   {
     std::lock_guard lock(context_mutex_);
@@ -292,6 +296,8 @@ void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visi
   for (const Lowered* l : programs)
     if (l) visit_graph(l->program.graph);
   if (stage_) stage_->visit_shared(visit);
+  for (const auto& [count, variant] : variants_)
+    if (variant) variant->visit_shared(visit);
 }
 
 }  // namespace snug

@@ -2,6 +2,7 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,6 +44,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
  public:
   FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                const FunctionOptions& options);
+  /// `whole` with its batch run in slices; a Value error if that cannot be.
+  FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches);
 
   CallContext* prepare(std::span<const ArgView> arguments);
   void run(CallContext& context, std::span<std::byte* const> outputs);
@@ -101,12 +104,28 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                                                    std::span<const std::int64_t> symbols,
                                                    std::span<const std::int64_t> sizes,
                                                    const std::vector<bool>& copied);
+  /// What sizes are made of.
+  struct SizeSources {
+    std::vector<Dims> shapes;  // of the arguments, then of the shared variables
+    Function::Values values, shared_values;
+  };
+  /// `locked`: the caller holds the locks of the shared variables.
+  SizeSources size_sources(std::span<const Dims> shapes, const Function::Values& values,
+                           bool locked) const;
   /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
   /// not.
-  std::vector<std::int64_t> symbols_for(const Lowered& lowered, std::span<const Dims> shapes,
-                                        const Function::Values& values,
-                                        const Function::Values& shared_values,
+  std::vector<std::int64_t> symbols_for(const Lowered& lowered, const SizeSources& from,
                                         std::string& assumed) const;
+  std::shared_ptr<const Executable> plan_for(const SizeSources& from, std::string& assumed);
+  /// Another way to run a call may be chosen to fit the budget.
+  bool has_choice() const { return compile_.budget && options_.micro_batches == 0 && !stage_; }
+  /// The way to run for given sizes: null for this function as it is, or one of its variants in
+  /// slices, whichever fits the budget and is predicted to be faster. A Memory error if none fits.
+  FunctionImpl* choose(const SizeSources& from);
+  FunctionImpl* choose_for_call(const CallContext& context);
+  /// The variant in `count` slices; null if the batch cannot be cut.
+  FunctionImpl* in_slices(std::int64_t count);
+  void make_callable();
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
   void copy_arguments(CallContext& context);
@@ -125,10 +144,18 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::size_t argument_count_ = 0;
 
   std::mutex compile_mutex_;
-  std::shared_ptr<const Lowered> lowered_;
+  std::shared_ptr<Lowered> lowered_;
   std::vector<Dims> assumed_;  // per shared variable: sizes the code counts on, -1 = none
   std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
   std::vector<std::shared_ptr<const Planned>> plans_;
+  /// In slices, by their number, and why there are none.
+  std::map<std::int64_t, std::shared_ptr<FunctionImpl>> variants_;
+  std::string not_in_slices_;
+  struct Choice {
+    std::vector<std::int64_t> key;  // values of lowered_->key
+    FunctionImpl* way;              // as `choose` gives it
+  };
+  std::list<Choice> choices_;  // most recent first
   CompileTrace trace_;
   StepTimes times_;
   std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,

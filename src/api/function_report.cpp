@@ -28,9 +28,7 @@ std::string MemoryReport::describe() const {
   return text;
 }
 
-std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<const Dims> shapes,
-                                                    const Function::Values& values,
-                                                    const Function::Values& shared_values,
+std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, const SizeSources& from,
                                                     std::string& assumed) const {
   const Graph& g = l.program.graph;
   // The symbols that the plan or a requirement depends on.
@@ -48,11 +46,12 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, std::span<
     const Symbol& s = g.sizes().symbol_of(id);
     std::int64_t& value = symbols[static_cast<std::size_t>(n.value)];
     if (s.kind == Symbol::Kind::Dim) {
-      value = shapes[s.input][s.index];
+      value = from.shapes[s.input][s.index];
     } else if (s.kind == Symbol::Kind::Element && s.input >= argument_count_) {
-      value = shared_values[s.input - argument_count_].value_or(0);
-    } else if (s.kind == Symbol::Kind::Element && s.input < values.size() && values[s.input]) {
-      value = *values[s.input];
+      value = from.shared_values[s.input - argument_count_].value_or(0);
+    } else if (s.kind == Symbol::Kind::Element && s.input < from.values.size() &&
+               from.values[s.input]) {
+      value = *from.values[s.input];
     } else if (s.kind == Symbol::Kind::Element && s.input < input_names.size() && needed[id]) {
       const std::string& name = input_names[s.input];
       assumed +=
@@ -66,39 +65,19 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   if (shapes.size() != input_types.size())
     fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
                                    input_types.size(), shapes.size()));
-  std::vector<Dims> all(shapes.begin(), shapes.end()), shared_shapes;
-  all.resize(argument_count_);  // values of a first stage are 0-d
   for (std::size_t i = 0; i < input_types.size(); ++i)
     if (static_cast<int>(shapes[i].size()) != input_types[i].ndim())
       fail(Fault::Shape,
            fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
                        input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
-  Function::Values shared_values(shared_.size());
-  for (std::size_t i = 0; i < shared_.size(); ++i) {
-    SharedVariable& v = *shared_[i].variable;
-    shared_shapes.push_back(v.shape());
-    std::shared_lock reader(v.mutex);
-    const Array* value = v.value_if_materialised();
-    if (value && value->shape.empty() && is_discrete(value->dtype))
-      shared_values[i] = value->at_int(0);
-  }
-  all.insert(all.end(), shared_shapes.begin(), shared_shapes.end());
+  const SizeSources from = size_sources(shapes, values, false);
   std::lock_guard guard(compile_mutex_);
-  std::shared_ptr<const Lowered> l = program_for(shared_shapes);
-  const Graph& g = l->program.graph;
+  if (has_choice())
+    if (FunctionImpl* way = choose(from)) return way->memory(shapes, values);
   std::string assumed;
-  std::vector<std::int64_t> symbols = symbols_for(*l, all, values, shared_values, assumed),
-                            sizes(g.sizes().nodes().size());
-  evaluate_sizes(g.sizes(), symbols, sizes);
-  try {
-    check_requirements(g, l->early_requirements, sizes);
-  } catch (const Error& e) {
-    if (assumed.empty()) throw;
-    throw Error(e.fault(), e.message(),
-                fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
-  }
-  std::shared_ptr<const Executable> e =
-      executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
+  const std::shared_ptr<const Executable> e = plan_for(from, assumed);
+  const Lowered* const l = e->lowered;
+  const Graph& g = l->program.graph;
 
   MemoryReport r;
   auto bytes = [&](Value v) {

@@ -15,12 +15,12 @@ namespace snug {
 /// What `lower` makes of a graph, once per function: a program and its machine code.
 struct Lowered {
   Program program;
-  std::vector<KernelFn> code;   // per kernel
+  std::vector<KernelFn> code;   // per kernel; empty while it is only planned with
   std::vector<SizeId> key;      // sizes that decide a plan; equal values, equal plan
   std::vector<SizeId> runtime;  // sizes to evaluate again when a run-time symbol is known
   std::vector<std::uint32_t> early_requirements,
       late_requirements;  // before running, while running
-  std::unordered_map<std::uint32_t, std::shared_ptr<const Lowered>> inner;  // by node of a loop
+  std::unordered_map<std::uint32_t, std::shared_ptr<Lowered>> inner;  // by node of a loop
   int threads = 1;
 };
 void finish_lowered(Lowered& lowered);  // fills key, runtime and the requirement lists
@@ -55,6 +55,7 @@ struct Planned {
   MemoryPlan plan;
   CallKind kind;
   std::vector<std::string> recomputed;
+  double seconds = 0, plain_seconds = 0;  // predicted: of this plan, and if nothing ran again
 };
 
 /// Size inputs of one step, and their elements.

@@ -139,7 +139,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     };
     if (t.kind == Task::Kind::Kernel) {
       b.kernel = &p.kernels[t.index];
-      b.code = l.code[t.index];
+      b.code = l.code.empty() ? nullptr : l.code[t.index];
       const Kernel& k = *b.kernel;
       for (std::size_t i = 0; i < k.operands.size(); ++i) {
         b.buffers.push_back(buffer_of(k.operands[i], k.spec.operands[i].write));

@@ -28,9 +28,16 @@ double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
   return std::max(work, 1.0);
 }
 
+/// The name of the op, whichever axis its channels are on.
+std::string_view plain_name(const Node& node) {
+  std::string_view name = node.op->name;
+  if (name.ends_with("_last")) name.remove_suffix(5);
+  return name;
+}
+
 double operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
                   std::span<const DType> in_dtypes) {
-  std::string_view op = node.op->name;
+  std::string_view op = plain_name(node);
   if (op == "dot" && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
   if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
   // Products per element of the result of a convolution: all but the number of filters.
@@ -59,6 +66,18 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
   return count(out.empty() ? Dims{} : out[0]) * work_per_element(node, in_dtypes);
 }
 
+/// Operations per second of the device in an op.
+double rate(const DeviceInfo& device, std::string_view op) {
+  double measured = 0;
+  if (op.find("grad_weight") != std::string_view::npos)
+    measured = device.filter_flops;
+  else if (op.starts_with("conv"))
+    measured = device.conv_flops;
+  else if (op.ends_with("dot"))
+    measured = device.product_flops;
+  return measured > 0 ? measured : device.flops;
+}
+
 }  // namespace
 
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
@@ -79,8 +98,8 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
     bytes += n;
   }
   double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
-  double work = operations(node, in, out, in_dtypes) * slow;
-  return device.launch_latency + std::max(bytes / device.bandwidth, work / device.flops);
+  double work = operations(node, in, out, in_dtypes) * slow / rate(device, plain_name(node));
+  return device.launch_latency + std::max(bytes / device.bandwidth, work);
 }
 
 }  // namespace snug

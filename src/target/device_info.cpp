@@ -34,16 +34,20 @@ std::int64_t usable_memory() {
   return bytes;
 }
 
-double clock_rate() {
+/// The value of a field of /proc/cpuinfo, from the first processor that has it.
+std::string cpuinfo(std::string_view field) {
   std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.rfind("cpu MHz", 0) == 0)
-      if (std::size_t at = line.find(':'); at != std::string::npos) {
-        double mhz = std::atof(line.c_str() + at + 1);
-        if (mhz > 0) return mhz * 1e6;
-      }
-  return 2e9;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (!line.starts_with(field) || colon == std::string::npos) continue;
+    return line.substr(std::min(line.size(), colon + 2));
+  }
+  return {};
+}
+
+double clock_rate() {
+  const double mhz = std::atof(cpuinfo("cpu MHz").c_str());
+  return mhz > 0 ? mhz * 1e6 : 2e9;
 }
 
 /// Bytes read and written per second by one core copying more than its caches usually hold.
@@ -88,6 +92,7 @@ const DeviceInfo& host_device() {
     d.kind = DeviceInfo::Kind::Cpu;
     d.cores = usable_cores();
     d.isa = host_isa();
+    d.model = cpuinfo("model name");
     d.bandwidth = copy_bandwidth();  // a few cores use up what one socket has
     int lanes = d.isa == "x86-64-v4" ? 16 : d.isa == "x86-64-v3" ? 8 : 4;
     d.flops = d.cores * clock_rate() * lanes * 2 * 2;  // two multiply-adds per cycle
@@ -101,9 +106,13 @@ const DeviceInfo& host_device() {
 }
 
 std::string describe(const DeviceInfo& d) {
-  return fmt::format("{}: {} cores{}{}, {:.1f} GB/s, {:.0f} Gflop/s, {:.1f} GiB", d.name, d.cores,
-                     d.isa.empty() ? "" : ", ", d.isa, d.bandwidth / 1e9, d.flops / 1e9,
-                     static_cast<double>(d.memory_bytes) / (1 << 30));
+  std::string text =
+      fmt::format("{}: {} cores{}{}, {:.1f} GiB, {:.1f} GB/s, ", d.name, d.cores,
+                  d.isa.empty() ? "" : ", ", d.isa, static_cast<double>(d.memory_bytes) / (1 << 30),
+                  d.bandwidth / 1e9);
+  if (d.conv_flops == 0) return text + fmt::format("{:.0f} Gflop/s", d.flops / 1e9);
+  return text + fmt::format("{:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by filters",
+                            d.product_flops / 1e9, d.conv_flops / 1e9, d.filter_flops / 1e9);
 }
 
 }  // namespace snug

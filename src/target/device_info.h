@@ -9,11 +9,15 @@ namespace snug {
 /// not own.
 struct DeviceInfo {
   enum class Kind : std::uint8_t { Cpu, Gpu };
-  std::string name;  // "cpu:0"
+  std::string name;   // "cpu:0"
+  std::string model;  // "Intel(R) Xeon(R) ..."; "" if that says nothing
   Kind kind = Kind::Cpu;
   int cores = 1;
   double bandwidth = 1e10;           // bytes per second, reading and writing
   double flops = 1e10;               // float32 operations per second
+  // The same in products of matrices, in convolutions with their gradients by images, and in
+  // gradients by filters; 0: not measured, `flops` counts.
+  double product_flops = 0, conv_flops = 0, filter_flops = 0;
   double launch_latency = 1e-6;      // seconds to start one task
   double transfer_bandwidth = 1e10;  // bytes per second to and from the host
   double transfer_latency = 0;       // seconds per transfer to or from the host
@@ -30,7 +34,7 @@ const DeviceInfo& host_device();
 /// of the architecture.
 std::string host_isa();
 
-/// "cpu:0: 2 cores, x86-64-v4, 12.3 GB/s, 200 Gflop/s, 16.0 GiB".
+/// "cpu:0: 2 cores, x86-64-v4, 16.0 GiB, 12.3 GB/s, 200 Gflop/s".
 std::string describe(const DeviceInfo& device);
 
 }  // namespace snug

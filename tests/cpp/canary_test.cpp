@@ -86,6 +86,7 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   CompileTrace trace;
   options.threads = 2;
   std::unique_ptr<Lowered> lowered = lower(captured, options, trace);
+  generate_code(*lowered, trace);
   const Program& program = lowered->program;
   const Graph& g = program.graph;
   std::vector<Array> values = arguments;

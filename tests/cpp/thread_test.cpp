@@ -195,7 +195,7 @@ TEST(Thread, TheSameInTwoMicroBatches) {
 TEST(Thread, ImpossibleBudgetIsRefusedBeforeRunning) {
   Expr x = matrix("x");
   Expr W = shared(zeros({256, 256}), "W");
-  Function f = function({x}, sum(tanh(dot(x, W))), {.memory = "300000"});
+  Function f = function({x}, sum(tanh(dot(x, W))), {.memory = "262200"});
   try {
     f(random_array({512, 256}, 1));
     FAIL() << "no error";

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "api/measure_device.h"
 #include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
 #include "commands.h"
@@ -31,17 +32,6 @@ void print_table(const std::vector<Row>& rows) {
   std::size_t width = 0;
   for (const Row& row : rows) width = std::max(width, row.name.size());
   for (const Row& row : rows) fmt::print("{:<{}}  {}\n", row.name, width, row.value);
-}
-
-/// The value of a field of /proc/cpuinfo, from the first processor that has it.
-std::string cpuinfo(std::string_view field) {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    std::size_t colon = line.find(':');
-    if (!line.starts_with(field) || colon == std::string::npos) continue;
-    return line.substr(std::min(line.size(), colon + 2));
-  }
-  return "unknown";
 }
 
 template <class F>
@@ -104,8 +94,8 @@ int info() {
   double page = static_cast<double>(sysconf(_SC_PAGESIZE));
   print_table({
       {"snug", SNUG_VERSION},
-      {"cpu", cpuinfo("model name")},
-      {"device", describe(snug::host_device())},
+      {"cpu", snug::host_device().model},
+      {"device", describe(snug::measured_host())},
       {"free memory", fmt::format("{:.1f} GiB", page * sysconf(_SC_AVPHYS_PAGES) / (1 << 30))},
       {"libraries", libraries()},
       {"code cache", describe(cache_state())},

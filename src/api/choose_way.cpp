@@ -1,0 +1,151 @@
+// How to run a call within a budget: as a whole, with tasks run again, or in slices of the batch.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "api/function_impl.h"
+
+namespace snug {
+namespace {
+
+constexpr std::size_t kMaxChoices = 64;
+/// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
+constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
+constexpr std::int64_t kUnknownRows = 64;  // of a batch that is no argument
+
+}  // namespace
+
+FunctionImpl::FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches)
+    : input_types(whole.input_types),
+      output_types(whole.output_types),
+      input_names(whole.input_names),
+      name(whole.name),
+      options_(whole.options_),
+      compile_(whole.compile_),
+      graph_(whole.graph_),
+      shared_(whole.shared_),
+      locks_(whole.locks_),
+      argument_count_(whole.argument_count_),
+      assumed_(whole.assumed_) {
+  options_.micro_batches = compile_.micro_batches = micro_batches;
+  options_.plan_only = true;  // until it is called
+  for (std::size_t i = 0; i < whole.contexts_.size(); ++i)
+    contexts_.push_back(std::make_unique<CallContext>());
+  std::lock_guard lock(compile_mutex_);
+  program_for(assumed_);  // sizes that vary are -1 there, and stay open
+}
+
+void FunctionImpl::make_callable() {
+  std::lock_guard lock(compile_mutex_);
+  if (!options_.plan_only) return;
+  generate_code(*lowered_, trace_);
+  executables_.clear();  // they have no code
+  options_.plan_only = false;
+}
+
+FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
+  auto [it, is_new] = variants_.try_emplace(count);
+  if (!is_new || !not_in_slices_.empty()) return it->second.get();
+  try {
+    it->second = std::make_shared<FunctionImpl>(*this, count);
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Value) throw;
+    not_in_slices_ = e.message();
+  }
+  return it->second.get();
+}
+
+FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shapes,
+                                                      const Function::Values& values,
+                                                      bool locked) const {
+  SizeSources from{{shapes.begin(), shapes.end()}, values, Function::Values(shared_.size())};
+  from.shapes.resize(argument_count_);  // values of a first stage are 0-d
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    SharedVariable& v = *shared_[i].variable;
+    std::shared_lock reader(v.mutex, std::defer_lock);
+    if (!locked) reader.lock();
+    const Array* value = v.value_if_materialised();
+    from.shapes.push_back(value ? value->shape : v.recipe()->shape);
+    if (value && value->shape.empty() && is_discrete(value->dtype))
+      from.shared_values[i] = value->at_int(0);
+  }
+  return from;
+}
+
+std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from,
+                                                         std::string& assumed) {
+  std::shared_ptr<const Lowered> l = program_for(
+      {from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_), from.shapes.end()});
+  const Graph& g = l->program.graph;
+  std::vector<std::int64_t> symbols = symbols_for(*l, from, assumed),
+                            sizes(g.sizes().nodes().size());
+  evaluate_sizes(g.sizes(), symbols, sizes);
+  try {
+    check_requirements(g, l->early_requirements, sizes);
+  } catch (const Error& e) {
+    if (assumed.empty()) throw;
+    throw Error(e.fault(), e.message(),
+                fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
+  }
+  return executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
+}
+
+FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
+  std::shared_ptr<const Executable> whole;
+  std::optional<Error> refusal;
+  std::string assumed;
+  try {
+    whole = plan_for(from, assumed);
+    if (whole->planned->recomputed.empty()) return nullptr;
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory) throw;
+    refusal = e;
+  }
+  const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
+  const auto batched = std::find_if(from.shapes.begin(), end,
+                                    [](const Dims& shape) { return !shape.empty(); });
+  const std::int64_t rows = batched == end ? kUnknownRows : (*batched)[0];
+  for (std::int64_t count : kSlices) {
+    FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
+    if (!variant) break;
+    try {
+      std::lock_guard lock(variant->compile_mutex_);
+      const auto planned = variant->plan_for(from, assumed)->planned;
+      return whole && whole->planned->seconds <= planned->seconds ? nullptr : variant;
+    } catch (const Error& e) {
+      if (e.fault() != Fault::Memory) throw;
+    }
+  }
+  if (refusal) throw *refusal;
+  return nullptr;
+}
+
+FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {
+  const std::vector<SizeId>& key = c.lowered->key;
+  const auto chosen = std::find_if(choices_.begin(), choices_.end(), [&](const Choice& choice) {
+    for (std::size_t i = 0; i < key.size(); ++i)
+      if (choice.key[i] != c.sizes[key[i]]) return false;
+    return true;
+  });
+  if (chosen == choices_.end()) {
+    std::vector<Dims> shapes;
+    Function::Values values;
+    for (const ArgView& a : c.arguments) {
+      shapes.push_back(a.shape);
+      values.emplace_back();
+      if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
+    }
+    Choice choice;
+    for (SizeId id : key) choice.key.push_back(c.sizes[id]);
+    choice.way = choose(size_sources(shapes, values, true));
+    if (choice.way) choice.way->make_callable();
+    choices_.push_front(std::move(choice));
+    if (choices_.size() > kMaxChoices) choices_.pop_back();
+  } else if (chosen != choices_.begin()) {
+    choices_.splice(choices_.begin(), choices_, chosen);
+  }
+  return choices_.front().way;
+}
+
+}  // namespace snug

@@ -1,0 +1,14 @@
+#pragma once
+#include "target/device_info.h"
+
+namespace snug {
+
+/// This machine's processor as `host_device` has it, with the rates of our own kernels and of the
+/// libraries measured: what predictions of time stand on. Measuring takes about a second, once per
+/// machine and version: the rates are kept in the directory of the code cache.
+const DeviceInfo& measured_host();
+
+/// Measures now. `keep`: for the processes to come, too.
+DeviceInfo measure_host(bool keep);
+
+}  // namespace snug
