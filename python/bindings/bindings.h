@@ -117,6 +117,7 @@ void bind_as_tensor(nb::module_& m);
 void bind_index(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
+void bind_memory_reports(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_settings(nb::module_& m);

@@ -196,6 +196,7 @@ FunctionOptions options_of(const nb::dict& options) {
       nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
   o.threads = nb::cast<int>(options["threads"]);
   o.contexts = nb::cast<int>(options["contexts"]);
+  o.share_arenas = nb::cast<bool>(options["share_arenas"]);
   o.disabled_passes = nb::cast<std::vector<std::string>>(options["disabled_passes"]);
   return o;
 }
@@ -312,20 +313,7 @@ void property(const char* name, F&& getter, const char* doc) {
 }  // namespace
 
 void bind_function(nb::module_& m) {
-  nb::class_<MemoryReport>(m, "MemoryReport", "What a function needs for given sizes, in bytes.")
-      .def_ro("inputs", &MemoryReport::inputs)
-      .def_ro("outputs", &MemoryReport::outputs)
-      .def_ro("parameters", &MemoryReport::parameters)
-      .def_ro("constants", &MemoryReport::constants)
-      .def_ro("arena", &MemoryReport::arena)
-      .def_ro("temporaries", &MemoryReport::temporaries)
-      .def_ro("workspace", &MemoryReport::workspace)
-      .def_ro("peak", &MemoryReport::peak)
-      .def_ro("peak_step", &MemoryReport::peak_step)
-      .def_ro("recomputed", &MemoryReport::recomputed)
-      .def_ro("note", &MemoryReport::note)
-      .def("__str__", &MemoryReport::describe)
-      .def("__repr__", &MemoryReport::describe);
+  bind_memory_reports(m);
 
   nb::class_<ProfileReport::StepTime>(m, "StepTime")
       .def_ro("name", &ProfileReport::StepTime::name)

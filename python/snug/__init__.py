@@ -24,9 +24,11 @@ from snug._core import (
     Function,
     MemoryReport,
     Op,
+    ProcessMemory,
     Recipe,
     SharedVariable,
     Variable,
+    process_memory,
 )
 from snug._errors import (
     DisconnectedInputError,

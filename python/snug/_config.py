@@ -55,6 +55,13 @@ def _count(value: Any) -> int:
     return number
 
 
+def _switch(value: Any) -> bool:
+    switch = {"True": True, "False": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(switch, bool):
+        raise Bad(f"expected True or False, got {value!r}")
+    return switch
+
+
 def _device(value: Any) -> str:
     if value != "cpu":
         raise Bad(f"{value!r} is not allowed: functions run on the cpu")
@@ -83,6 +90,9 @@ _SETTINGS = {
     ),
     "memory": Setting(
         None, _budget, "the budget of functions that are given none: None, bytes, or '4GiB'"
+    ),
+    "share_arenas": Setting(
+        True, _switch, "functions that do not run at the same time work in the same memory"
     ),
     "mode": Setting(
         "fast",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from snug._config import config
 from snug._errors import error
 
 
@@ -36,6 +37,7 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "ignore_unused": False,
         "threads": 0,
         "contexts": 1,
+        "share_arenas": config.share_arenas,
         "disabled_passes": [],
     }
     return {**options, **chosen}

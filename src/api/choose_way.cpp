@@ -30,6 +30,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches
       assumed_(whole.assumed_) {
   options_.micro_batches = compile_.micro_batches = micro_batches;
   options_.plan_only = true;  // until it is called
+  shares_arenas_ = whole.shares_arenas_;
   for (std::size_t i = 0; i < whole.contexts_.size(); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   std::lock_guard lock(compile_mutex_);

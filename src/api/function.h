@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/memory_report.h"
 #include "base/array.h"
 #include "expr/expr.h"
 
@@ -48,6 +49,7 @@ struct FunctionOptions {
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
   int threads = 0;                                // 0: all cores
   int contexts = 1;                               // calls that may run at the same time
+  bool share_arenas = true;  // with other functions that run at other times; contexts = 1 only
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };
 
@@ -57,18 +59,6 @@ struct ArgView {
   DType dtype = DType::F32;
   Dims shape;
   Dims strides;  // in elements
-};
-
-struct MemoryReport {
-  // bytes by class
-  std::int64_t inputs = 0, outputs = 0, parameters = 0, constants = 0;
-  std::int64_t arena = 0;                       // planned height: temporaries, workspace, copies
-  std::int64_t temporaries = 0, workspace = 0;  // at the peak
-  std::int64_t peak = 0;                        // arena + parameters + outputs + constants
-  std::string peak_step;                        // "step 12 of 30: dot (train.py:41)"
-  std::vector<std::string> recomputed;          // tasks that run twice to fit the budget
-  std::string note;                             // "not known before running: ..." or ""
-  std::string describe() const;                 // an aligned table
 };
 
 /// Where the time of the calls of a function made with `profile` went.

@@ -11,6 +11,7 @@
 #include "backend/native/copy.h"
 #include "backend/reference/interpret_graph.h"
 #include "exec/executor.h"
+#include "target/free_memory.h"
 
 namespace snug {
 namespace {
@@ -67,7 +68,33 @@ CallContext& FunctionImpl::lease() {
   }
 }
 
+void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) {
+  const std::string_view whose = name.empty() ? std::string_view("the function") : name;
+  if (!shares_arenas_) {
+    if (!c.arena) c.arena = std::make_unique<Arena>();
+    return c.arena->ensure(bytes, whose);
+  }
+  if (bytes == 0) return;
+  c.arena = ArenaPool::shared().lease(bytes, whose);
+  std::lock_guard lock(context_mutex_);
+  if (const std::uint64_t mapped = Arena::mapped_for(bytes); mapped > claim_)
+    ArenaPool::shared().change_claim(std::exchange(claim_, mapped), mapped);
+}
+
+void FunctionImpl::require_memory_for_recipes() {
+  std::uint64_t bytes = 0;
+  for (const Lock& l : locks_) {
+    std::shared_lock reader(l.variable->mutex);
+    if (const Recipe* r = l.variable->recipe())
+      bytes += static_cast<std::uint64_t>(product(r->shape) * size_of(r->dtype));
+  }
+  if (bytes)
+    require_free_memory(bytes, fmt::format("making the shared variables of {}",
+                                           name.empty() ? "the function" : name));
+}
+
 void FunctionImpl::lock(CallContext& c) {
+  if (!recipes_made_) require_memory_for_recipes();
   for (const Lock& l : locks_) {
     SharedVariable& v = *l.variable;
     if (l.written) {
@@ -84,6 +111,7 @@ void FunctionImpl::lock(CallContext& c) {
     }
     ++c.locked;
   }
+  recipes_made_ = true;
 }
 
 void FunctionImpl::unlock(CallContext& c) noexcept {
@@ -225,7 +253,7 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   const Executable& exe = *c.executable;
   const Schedule& s = exe.planned->schedule;
   const Program& p = c.lowered->program;
-  c.arena.ensure(exe.planned->plan.bytes);
+  take_arena(c, exe.planned->plan.bytes);
   c.buffers.resize(s.buffers.size());
   c.pointers.resize(exe.max_operands);
   c.descs.resize(exe.max_operands);
@@ -302,7 +330,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   RunState state;
   state.sizes = c.sizes.data();
   state.buffers = c.buffers.data();
-  state.arena = c.arena.data();
+  state.arena = c.arena ? c.arena->data() : nullptr;
   state.descs = c.descs.data();
   state.pointers = c.pointers.data();
   state.interruptible = true;
@@ -367,6 +395,7 @@ void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> out
 
 void FunctionImpl::release(CallContext& c) noexcept {
   unlock(c);
+  if (shares_arenas_ && c.arena) ArenaPool::shared().give_back(std::move(c.arena));
   std::shared_ptr<FunctionImpl> self = std::move(c.function);  // dies after the lock
   {
     std::lock_guard lock(context_mutex_);

@@ -48,6 +48,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.budget = parse_bytes(options.memory);
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
+  shares_arenas_ = options.share_arenas && contexts_.size() == 1;
 
   std::vector<Dims> shapes;
   for (const Shared& s : shared_) shapes.push_back(s.variable->shape());
@@ -58,6 +59,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   }
   if (!options.shapes.empty()) plan_for_hints(inputs, options.shapes);
 }
+
+FunctionImpl::~FunctionImpl() { ArenaPool::shared().change_claim(claim_, 0); }
 
 void FunctionImpl::take_signature(const std::vector<Expr>& inputs,
                                   const std::vector<Expr>& outputs) {
@@ -103,6 +106,7 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     first.strict_math = options.strict_math;
     first.disabled_passes = options.disabled_passes;
     first.memory = options.memory;
+    first.share_arenas = options.share_arenas;
     // Of equal sizes only one shows until it is an argument; a size may also decide others.
     std::vector<Expr> stages;
     while (!captured.stages.empty()) {
@@ -277,6 +281,7 @@ void FunctionImpl::free() {
     std::lock_guard lock(context_mutex_);
     for (auto& c : contexts_)
       if (!c->busy) c = std::make_unique<CallContext>();
+    ArenaPool::shared().change_claim(std::exchange(claim_, 0), 0);
   }
   if (stage_) stage_->free();
 }

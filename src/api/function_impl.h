@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -24,7 +25,7 @@ struct CallContext {
   const Executable* executable = nullptr;
   std::shared_ptr<const Lowered> lowered;
   std::shared_ptr<const Executable> keep;
-  Arena arena;
+  std::unique_ptr<Arena> arena;  // null between calls if arenas are shared
   std::vector<std::int64_t> symbols, sizes;
   std::vector<std::byte*> buffers, pointers;
   std::vector<ArgDesc> descs;
@@ -46,6 +47,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                const FunctionOptions& options);
   /// `whole` with its batch run in slices; a Value error if that cannot be.
   FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches);
+  ~FunctionImpl();
 
   CallContext* prepare(std::span<const ArgView> arguments);
   void run(CallContext& context, std::span<std::byte* const> outputs);
@@ -61,7 +63,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::string explain();
   ProfileReport profile() const { return times_.report(); }
   std::int64_t counter(std::string_view name) const;
-  std::int64_t arena_bytes() const;  // of all contexts
+  std::int64_t arena_bytes() const;  // of all contexts, or what it may need of shared arenas
   Function::View view();
 
   std::vector<TensorType> input_types, output_types;
@@ -91,6 +93,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                       const std::vector<std::pair<Expr, Dims>>& shapes);
 
   CallContext& lease();
+  void take_arena(CallContext& context, std::uint64_t bytes);
+  /// Before the first call makes the values of its shared variables: is there memory for them?
+  void require_memory_for_recipes();
   void collect_locks();
   void lock(CallContext& context);
   void unlock(CallContext& context) noexcept;
@@ -164,6 +169,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   mutable std::mutex context_mutex_;
   std::condition_variable context_free_;
   std::vector<std::unique_ptr<CallContext>> contexts_;
+  bool shares_arenas_ = true;
+  std::uint64_t claim_ = 0;  // what it may need of the shared arenas
+  std::atomic<bool> recipes_made_{false};
 };
 
 }  // namespace snug

@@ -2,31 +2,12 @@
 #include <fmt/format.h>
 
 #include "api/function_impl.h"
+#include "api/memory_classes.h"
+#include "api/process_memory.h"
 #include "base/bytes.h"
+#include "base/derivative_mark.h"
 
 namespace snug {
-
-std::string MemoryReport::describe() const {
-  auto row = [](const char* what, std::int64_t bytes, std::string remark = {}) {
-    return fmt::format("  {:<14} {:>12}{}\n", what,
-                       describe_bytes(static_cast<std::uint64_t>(bytes)),
-                       remark.empty() ? "" : "   " + remark);
-  };
-  std::string text;
-  text += row("inputs", inputs, "the caller's, not in the peak");
-  text += row("outputs", outputs);
-  text += row("parameters", parameters);
-  if (constants) text += row("constants", constants);
-  text += row("arena", arena,
-              fmt::format("at its peak {} of temporaries, {} of workspace",
-                          describe_bytes(static_cast<std::uint64_t>(temporaries)),
-                          describe_bytes(static_cast<std::uint64_t>(workspace))));
-  text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
-  for (const std::string& r : recomputed)
-    text += fmt::format("  runs again to save memory: {}\n", r);
-  if (!note.empty()) text += "  " + note + "\n";
-  return text;
-}
 
 std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, const SizeSources& from,
                                                     std::string& assumed) const {
@@ -61,6 +42,43 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, const Size
   return symbols;
 }
 
+namespace {
+
+/// The arena by class, its peak and who is alive there.
+void describe_arena(const Executable& e, MemoryReport& r) {
+  const Planned& planned = *e.planned;
+  const ArenaUse use = arena_use(e);
+  auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  std::int64_t* const classes[kArenaClasses] = {&r.gradients, &r.activations, &r.temporaries,
+                                                &r.workspace, &r.copies};
+  for (std::size_t c = 0; c < kArenaClasses; ++c) {
+    *classes[c] = number(use.at_peak[c]);
+    r.most[c] = number(use.most[c]);
+  }
+  r.arena = number(planned.plan.bytes);
+  r.gap = number(use.gap);
+  r.floor = number(use.largest_step);
+  r.all_gradients = number(use.all_gradients);
+  r.gradients_wait = use.gradients_wait;
+  for (const ArenaPiece& x : use.alive)
+    r.alive.push_back({number(x.bytes), x.what, x.op,
+                       fmt::format("{} {}", name_of(x.dtype), describe_shape(x.shape)),
+                       describe(x.origin)});
+  if (planned.schedule.steps.empty()) return;
+  const std::uint32_t at = planned.plan.peak_step;
+  const Step& s = planned.schedule.steps[at];
+  const Task* t = s.commit_copy ? nullptr : &e.lowered->program.tasks[s.task];
+  const std::string where = t ? describe(t->origin) : "";
+  r.step = at + 1;
+  r.steps = number(planned.schedule.steps.size());
+  r.peak_step = fmt::format("step {} of {}: {}{}{}", r.step, r.steps,
+                            t && is_derivative(t->origin) ? "backward of " : "",
+                            t ? t->name : "copy to shared",
+                            where.empty() ? "" : fmt::format(" ({})", where));
+}
+
+}  // namespace
+
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values) {
   if (shapes.size() != input_types.size())
     fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
@@ -71,6 +89,16 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
            fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
                        input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
   const SizeSources from = size_sources(shapes, values, false);
+  std::vector<std::string> exported;
+  for (std::size_t i = 0; i < shared_.size(); ++i) {
+    SharedVariable& v = *shared_[i].variable;
+    std::shared_lock reader(v.mutex);
+    const Array* value = v.value_if_materialised();
+    if (value && value->storage.use_count() > 1)
+      exported.push_back(fmt::format("{} ({})",
+                                     v.name.empty() ? fmt::format("number {}", i) : v.name,
+                                     describe_bytes(static_cast<std::uint64_t>(value->bytes()))));
+  }
   std::lock_guard guard(compile_mutex_);
   if (has_choice())
     if (FunctionImpl* way = choose(from)) return way->memory(shapes, values);
@@ -83,26 +111,24 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   auto bytes = [&](Value v) {
     return static_cast<std::int64_t>(bytes_of(l->program, e->bounds.high, v));
   };
-  for (std::size_t i = 0; i < g.inputs().size(); ++i)
-    (i < argument_count_ ? r.inputs : r.parameters) += bytes(g.inputs()[i].value);
+  const std::vector<bool> state = optimizer_state(g);
+  auto held_by = [&](std::size_t input) -> std::int64_t& {
+    return input < argument_count_ ? r.inputs : state[input] ? r.optimizer : r.parameters;
+  };
+  for (std::size_t i = 0; i < g.inputs().size(); ++i) held_by(i) += bytes(g.inputs()[i].value);
   for (Value v : g.outputs()) r.outputs += bytes(v);
   for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
     if (g.node(id).op->name == "constant") r.constants += bytes({id, 0});
   const Planned& planned = *e->planned;
-  r.arena = static_cast<std::int64_t>(planned.plan.bytes);
-  std::uint32_t at = planned.plan.peak_step;
+  // A variable that changes its shape has its old and its new memory at once.
   for (const Buffer& b : planned.schedule.buffers)
-    if (b.where == Where::Arena && b.first <= at && b.last >= at)
-      (b.workspace ? r.workspace : r.temporaries) += static_cast<std::int64_t>(b.bytes);
-  r.peak = r.arena + r.parameters + r.outputs + r.constants;
-  if (!planned.schedule.steps.empty()) {
-    const Step& s = planned.schedule.steps[at];
-    const Task* t = s.commit_copy ? nullptr : &l->program.tasks[s.task];
-    std::string where = t ? describe(t->origin) : "";
-    r.peak_step = fmt::format("step {} of {}: {}{}", at + 1, planned.schedule.steps.size(),
-                              t ? t->name : "copy to shared",
-                              where.empty() ? "" : fmt::format(" ({})", where));
-  }
+    if (b.where == Where::Fresh) held_by(b.index) += static_cast<std::int64_t>(b.bytes);
+  const std::int64_t stays = r.parameters + r.optimizer + r.outputs + r.constants;
+  describe_arena(*e, r);
+  r.peak = stays + r.arena;
+  r.floor += stays;
+  r.not_planned = not_planned_bytes();
+  r.exported = std::move(exported);
   r.recomputed = planned.recomputed;
   if (!assumed.empty())
     r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
@@ -161,8 +187,9 @@ std::string FunctionImpl::explain() {
 
 std::int64_t FunctionImpl::arena_bytes() const {
   std::lock_guard lock(context_mutex_);
-  std::uint64_t bytes = 0;
-  for (const auto& c : contexts_) bytes += c->arena.bytes();
+  std::uint64_t bytes = claim_;
+  if (!shares_arenas_)
+    for (const auto& c : contexts_) bytes += c->arena ? c->arena->bytes() : 0;
   return static_cast<std::int64_t>(bytes) + (stage_ ? stage_->arena_bytes() : 0);
 }
 

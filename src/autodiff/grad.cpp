@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "autodiff/stable_forms.h"
+#include "base/derivative_mark.h"
 #include "expr/op_def.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
@@ -116,7 +117,7 @@ class Sweep {
         return make_undefined(a, wanted, std::string(*reason));
     }
     if (!any) return;
-    OriginOverride origin(a.origin);
+    OriginOverride origin(as_derivative(a.origin));
     if (!a.op->grad) {
       std::string reason = fmt::format("{} has no gradient: {}", a.op->name,
                                        a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/derivative_mark.h"
+
 namespace snug {
 namespace {
 
@@ -53,7 +55,7 @@ Error::Error(Fault fault, std::string message, std::string hint, OriginId origin
 }
 
 Error Error::at(OriginId origin) const {
-  return origin_ ? *this : Error(fault_, message_, hint_, origin);
+  return origin_ & ~kDerivativeMark ? *this : Error(fault_, message_, hint_, origin);
 }
 
 void fail(Fault fault, std::string message, std::string hint) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/derivative_mark.h"
+
 namespace snug {
 namespace {
 
@@ -49,6 +51,7 @@ OriginId intern_origin(std::span<const Frame> frames) {
 }
 
 std::vector<Frame> frames_of(OriginId id) {
+  id &= ~kDerivativeMark;
   std::lock_guard lock(table().mutex);
   if (id == 0 || id >= table().stacks.size()) return {};
   return *table().stacks[id];

@@ -4,8 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "target/free_memory.h"
 
 namespace snug {
 namespace {
@@ -13,20 +16,32 @@ std::uint64_t page() {
   static const auto size = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   return size;
 }
+
+std::atomic<std::uint64_t> mapped{0};
+
 }  // namespace
 
 Arena::~Arena() { release(); }
 
 void Arena::release() {
   if (data_) munmap(data_, bytes_ + page());
+  mapped -= bytes_;
   data_ = nullptr;
   bytes_ = 0;
 }
 
-void Arena::ensure(std::uint64_t bytes) {
+std::uint64_t Arena::mapped_for(std::uint64_t bytes) {
+  return (bytes + page() - 1) / page() * page();
+}
+
+std::uint64_t Arena::mapped_in_process() { return mapped; }
+
+void Arena::ensure(std::uint64_t bytes, std::string_view whose) {
   if (bytes <= bytes_) return;
+  const std::uint64_t rounded = mapped_for(bytes);
+  require_free_memory(rounded - bytes_,
+                      whose.empty() ? "the arena" : fmt::format("the arena of {}", whose));
   release();
-  std::uint64_t rounded = (bytes + page() - 1) / page() * page();
   void* p =
       mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED)
@@ -43,6 +58,59 @@ void Arena::ensure(std::uint64_t bytes) {
     for (std::uint64_t i = 0; i < rounded; i += page()) static_cast<volatile char*>(p)[i] = 0;
   data_ = static_cast<std::byte*>(p);
   bytes_ = rounded;
+  mapped += bytes_;
+}
+
+ArenaPool& ArenaPool::shared() {
+  static ArenaPool* pool = new ArenaPool;  // lives as long as any function
+  return *pool;
+}
+
+bool ArenaPool::wanted(const Arena& arena) const {
+  return !claims_.empty() && arena.bytes() <= Arena::mapped_for(*claims_.rbegin());
+}
+
+std::unique_ptr<Arena> ArenaPool::lease(std::uint64_t bytes, std::string_view whose) {
+  std::unique_ptr<Arena> arena;
+  {
+    std::lock_guard lock(mutex_);
+    auto better = [&](const Arena& a, const Arena& b) {
+      const bool fits_a = a.bytes() >= bytes, fits_b = b.bytes() >= bytes;
+      if (fits_a != fits_b) return fits_a;
+      return fits_a ? a.bytes() < b.bytes() : a.bytes() > b.bytes();
+    };
+    auto best = idle_.begin();
+    for (auto it = idle_.begin(); it != idle_.end(); ++it)
+      if (better(**it, **best)) best = it;
+    if (best != idle_.end()) {
+      arena = std::move(*best);
+      idle_.erase(best);
+    }
+  }
+  if (!arena) arena = std::make_unique<Arena>();
+  try {
+    arena->ensure(bytes, whose);
+  } catch (...) {
+    give_back(std::move(arena));
+    throw;
+  }
+  return arena;
+}
+
+void ArenaPool::give_back(std::unique_ptr<Arena> arena) noexcept {
+  std::lock_guard lock(mutex_);
+  if (arena && arena->bytes() && wanted(*arena)) idle_.push_back(std::move(arena));
+}
+
+void ArenaPool::change_claim(std::uint64_t before, std::uint64_t after) {
+  std::vector<std::unique_ptr<Arena>> unwanted;  // unmapped after the lock
+  std::lock_guard lock(mutex_);
+  if (before) claims_.erase(claims_.find(before));
+  if (after) claims_.insert(after);
+  idle_.reserve(claims_.size() + idle_.size() + 1);
+  for (auto& arena : idle_)
+    if (!wanted(*arena)) unwanted.push_back(std::move(arena));
+  std::erase(idle_, nullptr);
 }
 
 }  // namespace snug

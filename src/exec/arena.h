@@ -1,6 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <vector>
 
 namespace snug {
 
@@ -13,15 +18,42 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// At least `bytes`; a Memory error that says how much was asked if the system refuses.
-  void ensure(std::uint64_t bytes);
+  /// At least `bytes`; what was in it is lost. A Memory error that says how much `whose` call needs
+  /// and how much is free if there is too little, or if the system refuses; the arena is then as it
+  /// was, or empty.
+  void ensure(std::uint64_t bytes, std::string_view whose = {});
   std::byte* data() const { return data_; }
   std::uint64_t bytes() const { return bytes_; }  // mapped, without the guard page
+
+  static std::uint64_t mapped_for(std::uint64_t bytes);  // whole pages
+  static std::uint64_t mapped_in_process();              // by all arenas
 
  private:
   void release();
   std::byte* data_ = nullptr;
   std::uint64_t bytes_ = 0;
+};
+
+/// Arenas that functions share: a call leases one, so functions that never run at the same time
+/// work in the same memory. A call never waits for an arena: those that run at the same time, one
+/// inside another included, have one each.
+class ArenaPool {
+ public:
+  static ArenaPool& shared();
+
+  /// The smallest idle arena that is large enough, or else the largest, made larger.
+  std::unique_ptr<Arena> lease(std::uint64_t bytes, std::string_view whose);
+  void give_back(std::unique_ptr<Arena> arena) noexcept;
+
+  /// A function that may need `before` bytes may now need `after`. Idle arenas larger than what
+  /// anybody may need are unmapped.
+  void change_claim(std::uint64_t before, std::uint64_t after);
+
+ private:
+  bool wanted(const Arena& arena) const;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Arena>> idle_;
+  std::multiset<std::uint64_t> claims_;  // without those of 0
 };
 
 }  // namespace snug

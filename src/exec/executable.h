@@ -121,6 +121,8 @@ struct RunState {
 
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
                                            const CallSite& site);
+/// The body that the workspace of a loop is planned for; null if the call is no loop.
+const Executable* loop_body(const PreparedCall& call);
 
 /// Library calls made ready for sizes; the workspace of each task.
 struct PreparedTasks {

@@ -37,6 +37,10 @@ class LoopCall : public PreparedCall {
     plan_workspace();
   }
 
+  const Executable& body() const {
+    return last_ && last_->planned->plan.bytes > exe_->planned->plan.bytes ? *last_ : *exe_;
+  }
+
   void run(const RunArgs& args) const override {
     std::int64_t count = args.size_values[0][0];
     std::byte* w = args.workspace;
@@ -230,6 +234,11 @@ class LoopCall : public PreparedCall {
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
                                            const CallSite& site) {
   return std::make_unique<LoopCall>(*lowered.inner.at(task.index), site);
+}
+
+const Executable* loop_body(const PreparedCall& call) {
+  const auto* loop = dynamic_cast<const LoopCall*>(&call);
+  return loop ? &loop->body() : nullptr;
 }
 
 }  // namespace snug

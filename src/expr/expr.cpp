@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/philox.h"
+#include "expr/exports.h"
 #include "expr/op_def.h"
 
 namespace snug {
@@ -207,6 +209,52 @@ struct SharedVariable::Cell {
   std::unique_ptr<Recipe> recipe;
 };
 
+namespace {
+
+/// Storage that was lent once.
+struct Lent {
+  std::weak_ptr<Storage> storage;
+  std::function<bool(const Storage*)> current;  // whether the variable has that storage
+  std::string name;
+};
+
+struct LentList {
+  std::mutex mutex;
+  std::vector<Lent> items;
+};
+
+LentList& lent() {
+  static LentList* list = new LentList;  // lives as long as any thread may ask
+  return *list;
+}
+
+void note_lent(const std::shared_ptr<Storage>& storage, std::string name,
+               std::function<bool(const Storage*)> current) {
+  std::lock_guard lock(lent().mutex);
+  std::erase_if(lent().items, [](const Lent& l) { return l.storage.expired(); });
+  for (const Lent& l : lent().items)
+    if (!l.storage.owner_before(storage) && !storage.owner_before(l.storage)) return;
+  lent().items.push_back({storage, std::move(current), std::move(name)});
+}
+
+}  // namespace
+
+std::vector<Export> live_exports() {
+  std::vector<Lent> items;
+  {
+    std::lock_guard lock(lent().mutex);
+    items = lent().items;
+  }
+  std::vector<Export> out;
+  for (const Lent& l : items) {
+    std::shared_ptr<Storage> storage = l.storage.lock();
+    if (!storage) continue;
+    const bool current = l.current(storage.get());
+    if (storage.use_count() > (current ? 2 : 1)) out.push_back({l.name, storage->bytes(), current});
+  }
+  return out;
+}
+
 SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
     : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
       cell_(std::make_shared<Cell>()),
@@ -268,14 +316,26 @@ Array& SharedVariable::value_locked() {
 }
 
 Array SharedVariable::get_value(bool borrow) {
+  std::optional<Array> out;
   {
     std::shared_lock reader(mutex);
     if (const Array* value = value_if_materialised())
-      return borrow ? *value : value->contiguous_copy();
+      out = borrow ? *value : value->contiguous_copy();
   }
-  std::unique_lock writer(mutex);
-  Array& v = value_locked();
-  return borrow ? v : v.contiguous_copy();
+  if (!out) {
+    std::unique_lock writer(mutex);
+    Array& value = value_locked();
+    out = borrow ? value : value.contiguous_copy();
+  }
+  if (borrow)
+    note_lent(out->storage, name, [of = std::weak_ptr<Cell>(cell_)](const Storage* storage) {
+      std::shared_ptr<Cell> cell = of.lock();
+      if (!cell) return false;
+      std::shared_lock reader(cell->mutex, std::try_to_lock);
+      if (!reader) return true;  // a call that runs has it
+      return !cell->recipe && cell->value.storage.get() == storage;
+    });
+  return std::move(*out);
 }
 
 void SharedVariable::set_value(const Array& value) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/derivative_mark.h"
 #include "expr/op_def.h"
 #include "expr/rebuild.h"
 
@@ -35,6 +36,7 @@ static_assert(sizeof(Header) == 40 && std::endian::native == std::endian::little
 enum class Record : std::uint8_t { Input, Constant, Shared, Outside, Function, Apply };
 enum class Held : std::uint8_t { Value, Recipe, Apart, Alias };  // what is there of a shared one
 
+constexpr std::uint64_t kMarkedOrigin = 16;  // added to the number of frames: kDerivativeMark
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;  // of an axis
 constexpr std::size_t kMaxDims = 8, kMaxName = 64, kMaxNames = 1000;
 
@@ -274,7 +276,7 @@ class Saver {
     auto [it, fresh] = origins_.try_emplace(id, origins_.size() + 1);
     if (fresh) {
       std::vector<Frame> frames = frames_of(id);
-      origin_bytes_.number(frames.size());
+      origin_bytes_.number(frames.size() + (is_derivative(id) ? kMarkedOrigin : 0));
       for (const Frame& f : frames) {
         origin_bytes_.number(text_number(f.file));
         origin_bytes_.integer(f.line);
@@ -418,17 +420,20 @@ class Loader {
   }
 
   OriginId read_origin() {
-    const std::size_t n = count("frames");
+    std::uint64_t n = number();
+    const bool marked = n >= kMarkedOrigin;
+    if (marked) n -= kMarkedOrigin;
     if (n > kMaxOriginFrames) damaged("an origin of too many frames");
     std::vector<Frame> frames;
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::uint64_t i = 0; i < n; ++i) {
       Frame f;
       f.file = text();
       f.line = static_cast<int>(integer());
       f.function = text();
       frames.push_back(std::move(f));
     }
-    return intern_origin(frames);
+    const OriginId id = intern_origin(frames);
+    return marked ? as_derivative(id) : id;
   }
 
   /// The sizes of an array (or, with `least` -1, of a type) whose product fits 64 bits.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/derivative_mark.h"
+
 namespace snug {
 
 std::span<const SizeId> Graph::elements(Value v) const {
@@ -134,6 +136,14 @@ std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
   return types;
 }
 
+/// The first of equal nodes says where they are from, but what the user has built is no derivative
+/// though autodiff builds it, too.
+void merge_origin(Node& node, OriginId other) {
+  if (!is_derivative(node.origin)) return;
+  if (!other) other = current_origin();
+  if (!is_derivative(other)) node.origin = other;
+}
+
 }  // namespace
 
 Value Builder::add(const OpDef& op, std::vector<Value> inputs, Attrs attrs,
@@ -148,7 +158,10 @@ Value Builder::add(const OpDef& op, std::vector<Value> inputs, Attrs attrs,
 Value Builder::copy(const Node& from, std::vector<Value> inputs) {
   const OpDef& op = *from.op;
   std::size_t hash = hash_of(&op, inputs, from.attrs);
-  if (std::uint32_t id = find(hash, from, inputs, from.inner.get()); id != kNone) return {id, 0};
+  if (std::uint32_t id = find(hash, from, inputs, from.inner.get()); id != kNone) {
+    merge_origin(graph_.nodes_[id], from.origin);
+    return {id, 0};
+  }
   OriginOverride origin(from.origin ? from.origin : current_origin());
 
   SizeTable& sizes = *graph_.sizes_;
@@ -236,7 +249,10 @@ Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inpu
   const Node& old = from.node(id);
   if (!inner) inner = old.inner;
   std::size_t hash = hash_of(old.op, inputs, old.attrs);
-  if (std::uint32_t other = find(hash, old, inputs, inner.get()); other != kNone) return {other, 0};
+  if (std::uint32_t other = find(hash, old, inputs, inner.get()); other != kNone) {
+    merge_origin(graph_.nodes_[other], old.origin);
+    return {other, 0};
+  }
   std::uint32_t fresh = static_cast<std::uint32_t>(graph_.nodes_.size());
   remember(hash, fresh);
   Node node;

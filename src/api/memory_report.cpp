@@ -1,0 +1,111 @@
+#include "api/memory_report.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+
+namespace snug {
+namespace {
+
+std::string amount(std::int64_t bytes) { return describe_bytes(static_cast<std::uint64_t>(bytes)); }
+
+std::string row(std::string_view what, std::int64_t bytes, std::string_view remark = {}) {
+  return fmt::format("  {:<18} {:>11}{}{}\n", what, amount(bytes), remark.empty() ? "" : "   ",
+                     remark);
+}
+
+std::string gap_remark(const MemoryReport& r) {
+  if (r.gap == 0) return "none: the packing is proved optimal";
+  return fmt::format("{:.2f} % above the bound of any packing",
+                     100.0 * static_cast<double>(r.gap) / static_cast<double>(r.arena - r.gap));
+}
+
+std::string gradients_remark(const MemoryReport& r) {
+  const std::int64_t most = r.most[static_cast<std::size_t>(ArenaClass::Gradients)];
+  if (!r.gradients_wait.empty())
+    return fmt::format("at most {}; all alive at once: {}", amount(most), r.gradients_wait);
+  return fmt::format("at most {} of {}; freed as each update is applied", amount(most),
+                     amount(r.all_gradients));
+}
+
+/// The largest buffers, and what the others sum up to.
+std::string list_alive(const std::vector<MemoryReport::Alive>& alive) {
+  constexpr std::size_t kShown = 8;
+  std::string text = "  the largest buffers there:\n";
+  std::size_t ops = 0, shapes = 0;
+  for (std::size_t i = 0; i < alive.size() && i < kShown; ++i) {
+    ops = std::max(ops, alive[i].op.size());
+    shapes = std::max(shapes, alive[i].shape.size());
+  }
+  std::int64_t rest = 0;
+  for (std::size_t i = 0; i < alive.size(); ++i) {
+    const MemoryReport::Alive& a = alive[i];
+    if (i >= kShown) {
+      rest += a.bytes;
+      continue;
+    }
+    std::string line = fmt::format("    {:>11}   {:<13} {:<{}}  {:<{}}  {}", amount(a.bytes),
+                                   name_of(a.what), a.op, ops, a.shape, shapes, a.where);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  if (alive.size() > kShown)
+    text += fmt::format("    {:>11}   in {} more\n", amount(rest), alive.size() - kShown);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(ArenaClass c) {
+  switch (c) {
+    case ArenaClass::Gradients: return "gradients";
+    case ArenaClass::Activations: return "activations";
+    case ArenaClass::Temporaries: return "temporaries";
+    case ArenaClass::Workspace: return "workspace";
+    case ArenaClass::Copies: return "layout copies";
+  }
+  return "";
+}
+
+std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() const {
+  return {{"inputs", inputs},           {"outputs", outputs},
+          {"parameters", parameters},   {"optimizer", optimizer},
+          {"constants", constants},     {"gradients", gradients},
+          {"activations", activations}, {"temporaries", temporaries},
+          {"workspace", workspace},     {"copies", copies},
+          {"gap", gap},                 {"arena", arena},
+          {"peak", peak},               {"floor", floor},
+          {"not_planned", not_planned}};
+}
+
+std::string MemoryReport::describe() const {
+  std::string text;
+  text += row("inputs", inputs, "the caller's, not in the peak");
+  text += row("outputs", outputs);
+  text += row("parameters", parameters);
+  if (optimizer) text += row("optimizer state", optimizer);
+  if (constants) text += row("constants", constants);
+  text += row("arena", arena, arena ? "one block; at its fullest:" : "");
+  if (arena) {
+    if (all_gradients) text += row("  gradients", gradients, gradients_remark(*this));
+    if (most[static_cast<std::size_t>(ArenaClass::Activations)])
+      text += row("  activations", activations, "kept for the backward part");
+    text += row("  temporaries", temporaries);
+    if (most[static_cast<std::size_t>(ArenaClass::Workspace)])
+      text += row("  workspace", workspace, "of library calls and loops");
+    if (most[static_cast<std::size_t>(ArenaClass::Copies)])
+      text += row("  layout copies", copies);
+    text += row("  gap", gap, gap_remark(*this));
+  }
+  text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
+  if (!alive.empty()) text += list_alive(alive);
+  text += row("floor", floor, "what stays and the largest step: less is impossible");
+  text += row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
+  for (const std::string& r : recomputed)
+    text += fmt::format("  runs again to save memory: {}\n", r);
+  for (const std::string& e : exported)
+    text += fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
+  if (!note.empty()) text += "  " + note + "\n";
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,58 @@
+#include "api/process_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/array.h"
+#include "base/bytes.h"
+#include "exec/arena.h"
+#include "target/free_memory.h"
+
+namespace snug {
+namespace {
+
+std::string row(const char* what, std::int64_t bytes, const std::string& remark = {}) {
+  return fmt::format("  {:<14} {:>11}{}{}\n", what,
+                     describe_bytes(static_cast<std::uint64_t>(bytes)), remark.empty() ? "" : "   ",
+                     remark);
+}
+
+}  // namespace
+
+std::int64_t not_planned_bytes() {
+  return std::max<std::int64_t>(0, resident_bytes() - live_storage_bytes() -
+                                       static_cast<std::int64_t>(Arena::mapped_in_process()));
+}
+
+ProcessMemory process_memory() {
+  ProcessMemory m;
+  m.resident = resident_bytes();
+  m.high_water = high_water_bytes();
+  m.arrays = live_storage_bytes();
+  m.arenas = static_cast<std::int64_t>(Arena::mapped_in_process());
+  m.not_planned = not_planned_bytes();
+  const FreeMemory free = free_memory();
+  m.free = static_cast<std::int64_t>(std::min<std::uint64_t>(free.bytes, INT64_MAX));
+  m.limit = free.limit;
+  m.exports = live_exports();
+  return m;
+}
+
+std::string ProcessMemory::describe() const {
+  std::string text;
+  text += row("arrays", arrays, "shared variables, constants and other arrays");
+  text += row("arenas", arenas, "of functions");
+  text += row("not planned", not_planned, "process, code, libraries, Python and its arrays");
+  text += row("resident", resident, fmt::format("at most {} so far", describe_bytes(
+                                        static_cast<std::uint64_t>(high_water))));
+  text += row("free", free, limit);
+  for (const Export& e : exports)
+    text += fmt::format("  held by others: {} of {}{}\n",
+                        describe_bytes(static_cast<std::uint64_t>(e.bytes)),
+                        e.name.empty() ? "a shared variable" : e.name,
+                        e.current ? "" : ", which has no use of it any more");
+  return text;
+}
+
+}  // namespace snug

@@ -1,0 +1,121 @@
+#include "target/free_memory.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+/// The number behind `key` in lines "key 123" or "key: 123 kB".
+std::optional<std::uint64_t> number_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const char* rest = line.c_str() + key.size();
+    if (*rest == ':') ++rest;
+    if (*rest != ' ' && *rest != '\t') continue;
+    char* end = nullptr;
+    const std::uint64_t n = std::strtoull(rest, &end, 10);
+    if (end != rest) return std::strncmp(end, " kB", 3) == 0 ? n * 1024 : n;
+  }
+  return std::nullopt;
+}
+
+/// A file that is one number; "max" is none.
+std::optional<std::uint64_t> whole_number(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t n = 0;
+  if (file >> n) return n;
+  return std::nullopt;
+}
+
+std::uint64_t less(std::uint64_t limit, std::uint64_t used) {
+  return limit > used ? limit - used : 0;
+}
+
+/// Names of the files of the two versions of control groups.
+struct GroupNames {
+  const char *limit, *used, *inactive, *active;
+};
+constexpr GroupNames kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                  "total_inactive_file", "total_active_file"};
+constexpr GroupNames kVersion2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
+
+/// The least of a group and all around it. A group that is not there, as its name is that of
+/// another name space, is passed over.
+void look_at_groups(const std::string& root, std::string path, const GroupNames& names,
+                    FreeMemory& least) {
+  for (;;) {
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    const std::string folder = root + path + "/";
+    const auto limit = whole_number(folder + names.limit), used = whole_number(folder + names.used);
+    if (limit && used) {
+      std::uint64_t free = less(*limit, *used);
+      for (const char* files : {names.inactive, names.active})
+        if (auto cached = number_of(folder + "memory.stat", files)) free += *cached;
+      free = std::min(free, *limit);
+      if (free < least.bytes)
+        least = {free, fmt::format("the limit of the control group {}", path.empty() ? "/" : path)};
+    }
+    if (path.empty()) return;
+    path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+  }
+}
+
+void look_at_process(int resource, const char* name, const char* key, const MemoryFiles& files,
+                     FreeMemory& least) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (auto used = number_of(files.status, key))
+    if (std::uint64_t free = less(limit.rlim_cur, *used); free < least.bytes) least = {free, name};
+}
+
+}  // namespace
+
+FreeMemory free_memory(const MemoryFiles& files) {
+  FreeMemory least;
+  if (auto bytes = number_of(files.meminfo, "MemAvailable"))
+    least = {*bytes, "the memory of the machine"};
+  // "4:memory:/a/b" is of version 1, "0::/a/b" of version 2.
+  std::ifstream groups(files.group);
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t kinds = line.find(':');
+    const std::size_t path = kinds == std::string::npos ? kinds : line.find(':', kinds + 1);
+    if (path == std::string::npos) continue;
+    const std::string of = "," + line.substr(kinds + 1, path - kinds - 1) + ",";
+    if (of == ",,")
+      look_at_groups(files.groups, line.substr(path + 1), kVersion2, least);
+    else if (of.find(",memory,") != std::string::npos)
+      look_at_groups(files.groups + "/memory", line.substr(path + 1), kVersion1, least);
+  }
+  look_at_process(RLIMIT_AS, "RLIMIT_AS", "VmSize", files, least);
+  look_at_process(RLIMIT_DATA, "RLIMIT_DATA", "VmData", files, least);
+  return least;
+}
+
+void require_free_memory(std::uint64_t bytes, const std::string& what) {
+  const FreeMemory free = free_memory();
+  if (bytes <= free.bytes) return;
+  fail(Fault::Memory,
+       fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free: {}", what,
+                   describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes,
+                   free.limit),
+       "free memory, use a smaller batch, or give a budget: function(..., memory=\"...\")");
+}
+
+std::int64_t resident_bytes() {
+  return static_cast<std::int64_t>(number_of("/proc/self/status", "VmRSS").value_or(0));
+}
+
+std::int64_t high_water_bytes() {
+  return static_cast<std::int64_t>(number_of("/proc/self/status", "VmHWM").value_or(0));
+}
+
+}  // namespace snug

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace snug {
+
+/// Where the system says what memory there is; tests give files of their own.
+struct MemoryFiles {
+  std::string meminfo = "/proc/meminfo";
+  std::string status = "/proc/self/status";
+  std::string group = "/proc/self/cgroup";
+  std::string groups = "/sys/fs/cgroup";
+};
+
+/// How much more memory this process may take, and what limits it: "the memory of the machine",
+/// "the limit of the control group /a/b", "RLIMIT_DATA".
+struct FreeMemory {
+  std::uint64_t bytes = UINT64_MAX;  // if nothing is known
+  std::string limit;
+};
+
+/// The least of: memory that the machine can give without swapping; for the control group of the
+/// process and each around it (version 1 and 2) its limit less what it has, where cached files
+/// count as free; the limits of the process on address space and data.
+FreeMemory free_memory(const MemoryFiles& files = {});
+
+/// A Memory error if `bytes` more are not free: what needs them, how much is free and what limits
+/// it. A guess for the good of the user: others take and free memory, too.
+void require_free_memory(std::uint64_t bytes, const std::string& what);
+
+/// Resident bytes of this process, now and at most so far.
+std::int64_t resident_bytes();
+std::int64_t high_water_bytes();
+
+}  // namespace snug
