@@ -18,6 +18,7 @@ struct CompileOptions {
   bool bfloat16_products = false;
   std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
+  bool recompute = true;     // tasks may run again to keep to the budget
 };
 
 /// What each stage made, for `explain`.

@@ -10,29 +10,34 @@ namespace snug {
 namespace {
 
 constexpr std::size_t kMaxChoices = 64;
-/// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
-constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
 constexpr std::int64_t kUnknownRows = 64;  // of a batch that is no argument
 
 }  // namespace
 
-FunctionImpl::FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches)
-    : input_types(whole.input_types),
-      output_types(whole.output_types),
-      input_names(whole.input_names),
-      name(whole.name),
-      options_(whole.options_),
-      compile_(whole.compile_),
-      graph_(whole.graph_),
-      shared_(whole.shared_),
-      locks_(whole.locks_),
-      argument_count_(whole.argument_count_),
-      assumed_(whole.assumed_) {
-  options_.micro_batches = compile_.micro_batches = micro_batches;
-  options_.plan_only = true;  // until it is called
-  shares_arenas_ = whole.shares_arenas_;
-  for (std::size_t i = 0; i < whole.contexts_.size(); ++i)
+FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& options)
+    : input_types(other.input_types),
+      output_types(other.output_types),
+      input_names(other.input_names),
+      name(other.name),
+      options_(other.options_),
+      compile_(options),
+      graph_(other.graph_),
+      stage_(other.stage_),
+      stage_text_(other.stage_text_),
+      shared_(other.shared_),
+      locks_(other.locks_),
+      argument_count_(other.argument_count_),
+      planner_(true),
+      assumed_(other.assumed_),
+      shares_arenas_(other.shares_arenas_) {
+  options_.plan_only = true;
+  for (std::size_t i = 0; i < other.contexts_.size(); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
+  if (options.micro_batches == other.compile_.micro_batches &&
+      options.bfloat16_products == other.compile_.bfloat16_products) {
+    lowered_ = other.lowered_;  // planned otherwise, but the same tasks
+    return;
+  }
   std::lock_guard lock(compile_mutex_);
   program_for(assumed_);  // sizes that vary are -1 there, and stay open
 }
@@ -49,7 +54,7 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
   auto [it, is_new] = variants_.try_emplace(count);
   if (!is_new || !not_in_slices_.empty()) return it->second.get();
   try {
-    it->second = std::make_shared<FunctionImpl>(*this, count);
+    it->second = planner(compile_.budget, compile_.recompute, count);
   } catch (const Error& e) {
     if (e.fault() != Fault::Value) throw;
     not_in_slices_ = e.message();
@@ -72,6 +77,17 @@ FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shape
       from.shared_values[i] = value->at_int(0);
   }
   return from;
+}
+
+FunctionImpl::SizeSources FunctionImpl::size_sources(const CallContext& c) const {
+  std::vector<Dims> shapes;
+  Function::Values values;
+  for (const ArgView& a : c.arguments) {
+    shapes.push_back(a.shape);
+    values.emplace_back();
+    if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
+  }
+  return size_sources(shapes, values, true);
 }
 
 std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from,
@@ -118,7 +134,7 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
       if (e.fault() != Fault::Memory) throw;
     }
   }
-  if (refusal) throw *refusal;
+  if (refusal) refuse(from, *refusal);
   return nullptr;
 }
 
@@ -130,16 +146,9 @@ FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {
     return true;
   });
   if (chosen == choices_.end()) {
-    std::vector<Dims> shapes;
-    Function::Values values;
-    for (const ArgView& a : c.arguments) {
-      shapes.push_back(a.shape);
-      values.emplace_back();
-      if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
-    }
     Choice choice;
     for (SizeId id : key) choice.key.push_back(c.sizes[id]);
-    choice.way = choose(size_sources(shapes, values, true));
+    choice.way = choose(size_sources(c));
     if (choice.way) choice.way->make_callable();
     choices_.push_front(std::move(choice));
     if (choices_.size() > kMaxChoices) choices_.pop_back();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "api/function_impl.h"
+#include "base/bytes.h"
 
 namespace snug {
 
@@ -71,6 +72,15 @@ void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) c
 
 MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values) const {
   return impl_->memory(shapes, values);
+}
+std::vector<Remedy> Function::remedies(std::span<const Dims> shapes, std::uint64_t budget,
+                                       const Values& values) const {
+  return impl_->remedies(shapes, values, budget);
+}
+Function::MaxBatch Function::max_batch(std::span<const Dims> shapes, const std::string& memory,
+                                       int axis, const Values& values) const {
+  return impl_->max_batch(shapes, values, memory.empty() ? impl_->budget() : parse_bytes(memory),
+                          axis);
 }
 void Function::free() const { impl_->free(); }
 std::string Function::explain() const { return impl_->explain(); }

@@ -61,6 +61,19 @@ struct ArgView {
   Dims strides;  // in elements
 };
 
+/// A way to fit a budget, which was planned.
+struct Remedy {
+  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Memory };
+  Kind kind = Kind::Memory;
+  std::int64_t count = 0;  // rows of the batch, or slices
+  std::int64_t peak = 0;   // bytes
+  double time_ratio = 0;   // predicted time per row over that of the plain plan
+  std::string flag() const;    // "--micro-batch 2"
+  std::string option() const;  // "micro_batches=2"
+};
+/// One line per remedy, aligned, of `name` (flags or options), their peak and their time.
+std::string describe(std::span<const Remedy> remedies, bool as_flags);
+
 /// Where the time of the calls of a function made with `profile` went.
 struct ProfileReport {
   struct StepTime {
@@ -123,6 +136,20 @@ class Function {
   /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
   using Values = std::vector<std::optional<std::int64_t>>;
   MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
+  /// Ways to keep to `budget` bytes where the plain plan for these shapes does not, each planned:
+  /// a smaller batch (axis 0), tasks that run again, slices of the batch, more memory.
+  std::vector<Remedy> remedies(std::span<const Dims> shapes, std::uint64_t budget,
+                               const Values& values = {}) const;
+  /// The largest batch that fits the budget `memory` ("4GiB"; empty: that of the function) by the
+  /// techniques it may use, and its plan; 0 rows if not even one fits. `shapes` are those of the
+  /// inputs for any batch; the batch is `axis` of every input that has the same size there as the
+  /// first one.
+  struct MaxBatch {
+    std::int64_t rows = 0;
+    MemoryReport plan;
+  };
+  MaxBatch max_batch(std::span<const Dims> shapes, const std::string& memory = {}, int axis = 0,
+                     const Values& values = {}) const;
   /// The graph after each stage, the rules that fired, times and kernels.
   std::string explain() const;
   /// Empty unless made with FunctionOptions::profile.

@@ -226,7 +226,12 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
       if (has_choice()) other = choose_for_call(c);
-      if (!other) c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+      if (!other) try {
+          c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+        } catch (const Error& e) {
+          if (e.fault() != Fault::Memory) throw;
+          refuse(size_sources(c), e);
+        }
     }
     if (other) {
       release(c);

@@ -46,6 +46,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.strict_math = options.strict_math;
   compile_.threads = options.threads > 0 ? options.threads : available_threads();
   compile_.budget = parse_bytes(options.memory);
+  compile_.recompute = options.recompute;
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;
@@ -257,7 +258,8 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   }
   std::uint64_t fixed = compile_.budget ? fixed_bytes(g, bounds.high) : 0;
   std::shared_ptr<const Executable> e =
-      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_, plans_);
+      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_,
+                  planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_);
   if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
     plans_.insert(plans_.begin(), e->planned);
     if (plans_.size() > kMaxPlans) plans_.pop_back();

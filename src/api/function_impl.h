@@ -45,8 +45,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
  public:
   FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                const FunctionOptions& options);
-  /// `whole` with its batch run in slices; a Value error if that cannot be.
-  FunctionImpl(const FunctionImpl& whole, std::int64_t micro_batches);
+  /// The same function planned with other options; it can be called after `make_callable`. A Value
+  /// error if it cannot run in slices that the options ask for.
+  FunctionImpl(const FunctionImpl& other, const CompileOptions& options);
   ~FunctionImpl();
 
   CallContext* prepare(std::span<const ArgView> arguments);
@@ -60,6 +61,13 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
+  std::vector<Remedy> remedies(std::span<const Dims> shapes, const Function::Values& values,
+                               std::uint64_t budget) {
+    return remedies(size_sources(shapes, values, false), budget);
+  }
+  Function::MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,
+                               std::uint64_t budget, std::int64_t axis);
+  std::uint64_t budget() const { return compile_.budget; }
   std::string explain();
   ProfileReport profile() const { return times_.report(); }
   std::int64_t counter(std::string_view name) const;
@@ -117,19 +125,28 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// `locked`: the caller holds the locks of the shared variables.
   SizeSources size_sources(std::span<const Dims> shapes, const Function::Values& values,
                            bool locked) const;
+  SizeSources size_sources(const CallContext& context) const;  // of a call, which has locked them
   /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
   /// not.
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, const SizeSources& from,
                                         std::string& assumed) const;
   std::shared_ptr<const Executable> plan_for(const SizeSources& from, std::string& assumed);
+  MemoryReport report(const SizeSources& from);
+  std::vector<Remedy> remedies(const SizeSources& from, std::uint64_t budget);
+  [[noreturn]] void refuse(const SizeSources& from, const Error& why);
   /// Another way to run a call may be chosen to fit the budget.
-  bool has_choice() const { return compile_.budget && options_.micro_batches == 0 && !stage_; }
+  bool has_choice() const { return compile_.budget && compile_.micro_batches == 0 && !stage_; }
   /// The way to run for given sizes: null for this function as it is, or one of its variants in
   /// slices, whichever fits the budget and is predicted to be faster. A Memory error if none fits.
   FunctionImpl* choose(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);
+  /// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
+  static constexpr std::int64_t kSlices[] = {2,  3,  4,  6,   8,   12, 16,
+                                             24, 32, 64, 128, 256, 512};
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);
+  using Planner = std::shared_ptr<FunctionImpl>;
+  Planner planner(std::uint64_t budget, bool recompute, std::int64_t micro_batches) const;
   void make_callable();
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
@@ -147,6 +164,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// of the first stage, whose own list is empty. Both stages see the same values.
   std::vector<Lock> locks_;
   std::size_t argument_count_ = 0;
+  bool planner_ = false;  // of another function, which explains what does not fit
 
   std::mutex compile_mutex_;
   std::shared_ptr<Lowered> lowered_;

@@ -88,7 +88,6 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
       fail(Fault::Shape,
            fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
                        input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
-  const SizeSources from = size_sources(shapes, values, false);
   std::vector<std::string> exported;
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     SharedVariable& v = *shared_[i].variable;
@@ -99,9 +98,26 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
                                      v.name.empty() ? fmt::format("number {}", i) : v.name,
                                      describe_bytes(static_cast<std::uint64_t>(value->bytes()))));
   }
+  const SizeSources from = size_sources(shapes, values, false);
   std::lock_guard guard(compile_mutex_);
+  try {
+    // Planned apart, so that calls do not find plans for sizes that were only asked about.
+    MemoryReport r = planner(compile_.budget, compile_.recompute, compile_.micro_batches)
+                         ->report(from);
+    r.exported = std::move(exported);
+    return r;
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory || planner_) throw;
+    refuse(from, e);
+  }
+}
+
+MemoryReport FunctionImpl::report(const SizeSources& from) {
   if (has_choice())
-    if (FunctionImpl* way = choose(from)) return way->memory(shapes, values);
+    if (FunctionImpl* way = choose(from)) {
+      std::lock_guard guard(way->compile_mutex_);
+      return way->report(from);
+    }
   std::string assumed;
   const std::shared_ptr<const Executable> e = plan_for(from, assumed);
   const Lowered* const l = e->lowered;
@@ -128,8 +144,9 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   r.peak = stays + r.arena;
   r.floor += stays;
   r.not_planned = not_planned_bytes();
-  r.exported = std::move(exported);
   r.recomputed = planned.recomputed;
+  r.micro_batches = compile_.micro_batches;
+  r.seconds = planned.seconds;
   if (!assumed.empty())
     r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
   if (stage_)

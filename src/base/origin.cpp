@@ -60,7 +60,16 @@ std::vector<Frame> frames_of(OriginId id) {
 std::string describe(OriginId id) {
   std::vector<Frame> frames = frames_of(id);
   if (frames.empty()) return {};
-  return fmt::format("{}:{}", frames[0].file, frames[0].line);
+  if (frames[0].line > 0) return fmt::format("{}:{}", frames[0].file, frames[0].line);
+  if (frames.size() == 1) return frames[0].file;
+  return fmt::format("{}, {}:{}", frames[0].file, frames[1].file, frames[1].line);
+}
+
+OriginId origin_in_part(OriginId id, const std::string& name) {
+  std::vector<Frame> frames = frames_of(id);
+  if (!frames.empty() && frames[0].line == 0) frames.erase(frames.begin());
+  frames.insert(frames.begin(), Frame{name, 0, {}});
+  return intern_origin(frames);
 }
 
 OriginId current_origin() {

@@ -7,7 +7,7 @@
 
 namespace snug {
 
-/// One frame of the user's code.
+/// One frame of the user's code. Line 0: a named part of a model, in place of a file.
 struct Frame {
   std::string file;
   int line = 0;
@@ -22,8 +22,10 @@ inline constexpr std::size_t kMaxOriginFrames = 8;
 
 OriginId intern_origin(std::span<const Frame> frames);
 std::vector<Frame> frames_of(OriginId id);
-/// "train.py:41", or "" if unknown.
+/// "train.py:41", "features.3, train.py:41" in a named part of a model, or "" if unknown.
 std::string describe(OriginId id);
+/// The same origin inside the part of a model called `name`.
+OriginId origin_in_part(OriginId id, const std::string& name);
 
 /// The origin that expressions built now on this thread get.
 OriginId current_origin();

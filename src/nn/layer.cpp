@@ -55,6 +55,9 @@ Expr Layer::call_inner(const Expr& x, Pass& pass, const std::string& name) {
   Expr y;
   try {
     make_for(&x, pass.path, pass.seed);
+    const OriginOverride origin(leaf && !pass.path.empty()
+                                    ? origin_in_part(current_origin(), pass.path)
+                                    : current_origin());
     y = forward(x, pass);
   } catch (const Error& e) {
     if (!leaf || e.fault() == Fault::Internal) throw;

@@ -189,6 +189,8 @@ int main(int argc, char** argv) try {
   cached->add_flag("--clear", clear, "Remove them.");
   cached->callback([&] { status = cache(clear); });
 
+  add_plan(app, status);
+  add_fit(app, status);
   add_train(app, status);
   add_predict(app, status);
 

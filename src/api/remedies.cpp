@@ -1,0 +1,182 @@
+// Ways to keep to a budget, each of them planned; the largest batch that fits.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "api/function_impl.h"
+#include "base/bytes.h"
+
+namespace snug {
+namespace {
+
+std::string amount(std::int64_t bytes) { return describe_bytes(static_cast<std::uint64_t>(bytes)); }
+
+/// The inputs whose `axis` is the batch: those that have the size of the first one there.
+std::vector<std::size_t> batched_inputs(std::span<const Dims> shapes, std::size_t axis) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < shapes.size(); ++i)
+    if (shapes[i].size() > axis &&
+        (found.empty() || shapes[i][axis] == shapes[found.front()][axis]))
+      found.push_back(i);
+  return found;
+}
+
+/// The largest number in [1, most] for which `fits` holds, which holds for all smaller ones; 0 if
+/// there is none.
+template <class F>
+std::int64_t largest(std::int64_t most, F&& fits) {
+  std::int64_t low = 0, high = 1;  // fits(low); high is not known to fit
+  while (high <= most && fits(high)) {
+    low = high;
+    if (high == most) return most;
+    high = high > most / 2 ? most : 2 * high;
+  }
+  high = std::min(high, most + 1);
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+std::string time_text(const Remedy& r) {
+  if (r.kind == Remedy::Kind::Memory || r.time_ratio <= 0) return "";
+  const double percent = 100 * (r.time_ratio - 1);
+  if (std::abs(percent) < 1) return r.kind == Remedy::Kind::Batch ? "same time per row" : "same time";
+  return fmt::format("{:+.0f} % time{}", percent,
+                     r.kind == Remedy::Kind::Batch ? " per row" : "");
+}
+
+}  // namespace
+
+std::string Remedy::flag() const {
+  switch (kind) {
+    case Kind::Batch: return fmt::format("--batch {}", count);
+    case Kind::Recompute: return "--recompute";
+    case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
+    case Kind::Memory: return fmt::format("--memory {}", peak);
+  }
+  return "";
+}
+std::string Remedy::option() const {
+  switch (kind) {
+    case Kind::Batch: return fmt::format("a batch of {}", count);
+    case Kind::Recompute: return "recompute=True";
+    case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
+    case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
+  }
+  return "";
+}
+
+std::string describe(std::span<const Remedy> remedies, bool as_flags) {
+  std::string text;
+  for (const Remedy& r : remedies) {
+    std::string line = fmt::format("  {:<28} {:>11}   {}", as_flags ? r.flag() : r.option(),
+                                   amount(r.peak), time_text(r));
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute,
+                                            std::int64_t micro_batches) const {
+  CompileOptions options = compile_;
+  options.budget = budget;
+  options.recompute = recompute;
+  options.micro_batches = micro_batches;
+  return std::make_shared<FunctionImpl>(*this, options);
+}
+
+std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_t budget) {
+  const auto limit = static_cast<std::int64_t>(budget);
+  const std::int64_t slices = std::max<std::int64_t>(1, compile_.micro_batches);
+  const Planner plain = planner(0, false, slices);
+  const MemoryReport base = plain->report(from);
+  const std::span<const Dims> shapes(from.shapes.data(), argument_count_);
+  const std::vector<std::size_t> batched = batched_inputs(shapes, 0);
+  const std::int64_t rows = batched.empty() ? 1 : shapes[batched.front()][0];
+  std::vector<Remedy> found;
+  const auto add = [&](Remedy::Kind kind, std::int64_t count, const MemoryReport& r,
+                       std::int64_t of_rows) {
+    const double per_row = r.seconds / static_cast<double>(of_rows),
+                 plain_per_row = base.seconds / static_cast<double>(rows);
+    found.push_back({kind, count, r.peak, base.seconds > 0 ? per_row / plain_per_row : 0});
+  };
+  // Nothing if it does not fit, or if the sizes do not go together.
+  const auto plan = [&](FunctionImpl& f, const SizeSources& sizes) -> std::optional<MemoryReport> {
+    try {
+      MemoryReport r = f.report(sizes);
+      if (r.peak <= limit) return r;
+    } catch (const Error& e) {
+      if (e.fault() == Fault::Internal) throw;
+    }
+    return std::nullopt;
+  };
+  if (rows > 1) {
+    SizeSources smaller = from;
+    const auto with = [&](std::int64_t n) {
+      for (std::size_t i : batched) smaller.shapes[i][0] = n;
+      return plan(*plain, smaller);
+    };
+    const std::int64_t n = largest(rows - 1, [&](std::int64_t k) { return with(k).has_value(); });
+    if (n > 0) add(Remedy::Kind::Batch, n, *with(n), n);
+  }
+  if (const auto r = plan(*planner(budget, true, slices), from); r && !r->recomputed.empty())
+    add(Remedy::Kind::Recompute, 0, *r, rows);
+  if (slices == 1)
+    for (std::int64_t count : kSlices) {
+      const FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
+      if (!variant) break;
+      const auto r = plan(*variant->planner(0, false, count), from);
+      if (!r) continue;
+      add(Remedy::Kind::MicroBatches, count, *r, rows);
+      break;
+    }
+  add(Remedy::Kind::Memory, 0, base, rows);
+  return found;
+}
+
+void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
+  if (planner_) throw why;
+  const MemoryReport plain =
+      planner(0, false, std::max<std::int64_t>(1, compile_.micro_batches))->report(from);
+  const std::vector<Remedy> ways = remedies(from, compile_.budget);
+  throw Error(Fault::Memory,
+              fmt::format("{}\n{}what fits (each was planned):\n{}", why.message(),
+                          plain.describe(), describe(ways, false)),
+              not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_));
+}
+
+Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
+                                           const Function::Values& values, std::uint64_t budget,
+                                           std::int64_t axis) {
+  if (budget == 0)
+    fail(Fault::Value, "max_batch: there is no budget", "give memory=, or make the function with it");
+  const std::vector<std::size_t> batched =
+      axis < 0 ? std::vector<std::size_t>{} : batched_inputs(shapes, static_cast<std::size_t>(axis));
+  if (batched.empty())
+    fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
+  const Planner planned = planner(budget, compile_.recompute, compile_.micro_batches);
+  SizeSources from = size_sources(shapes, values, false);
+  Function::MaxBatch best;
+  const auto fits = [&](std::int64_t n) {
+    for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = n;
+    try {
+      MemoryReport r = planned->report(from);
+      best = {n, std::move(r)};
+      return true;
+    } catch (const Error& e) {
+      if (e.fault() != Fault::Memory) throw;
+      return false;
+    }
+  };
+  // Rows of no bytes would never end it.
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const std::int64_t rows = largest(kMost, fits);
+  if (rows > 0 && best.rows != rows) fits(rows);
+  return best;
+}
+
+}  // namespace snug

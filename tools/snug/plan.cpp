@@ -1,0 +1,228 @@
+// snug plan MODEL, snug fit MODEL: what a reference model needs, before anything is allocated.
+#include <snug/snug.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.h"
+#include "commands.h"
+
+namespace {
+
+namespace nn = snug::nn;
+namespace optim = snug::optim;
+using snug::Dims;
+using snug::Expr;
+using snug::MemoryReport;
+using snug::Remedy;
+
+struct PlanOptions {
+  std::string model, rule = "adam", precision = "float32", memory;
+  std::int64_t batch = 32, micro_batches = 1;
+  std::vector<std::int64_t> size;
+  bool infer = false, recompute = false, fit = false, json = false;
+};
+
+std::string amount(std::int64_t bytes) {
+  return snug::describe_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+/// A training step or a forward pass of a model, to be planned with.
+class Subject {
+ public:
+  explicit Subject(const PlanOptions& o) : o_(o), example_(nn::models::info(o.model).input) {
+    if (!o.size.empty()) {
+      example_[1] = o.size[0];
+      example_[2] = o.size.back();
+    }
+    model_ = nn::models::make(o.model, {.input = example_});
+  }
+
+  /// `memory` "": no budget; `any_way`: by whatever technique is fastest.
+  snug::Function function(const std::string& memory, bool any_way) const {
+    snug::FunctionOptions options;
+    options.plan_only = true;
+    options.memory = memory;
+    options.recompute = any_way || o_.recompute;
+    options.micro_batches = any_way && o_.micro_batches == 1 ? 0 : o_.micro_batches;
+    options.precision = *snug::dtype_from_name(o_.precision);
+    const Expr x = snug::input({snug::DType::F32, with_batch(example_, -1), 0}, "x");
+    nn::Pass pass{.training = !o_.infer};
+    const Expr scores = (*model_)(x, pass);
+    if (o_.infer) return snug::function({x}, scores, options);
+    const bool pixels = scores.ndim() == 4;
+    const Expr y = snug::input({snug::DType::I64, Dims(pixels ? 3 : 1, -1), 0}, "y");
+    const Expr loss = nn::cross_entropy(scores, y, "mean", pixels ? 1 : -1);
+    options.updates = optim::updates_by(o_.rule, loss, model_->trainable()).pairs;
+    return snug::function({x, y}, loss, options);
+  }
+
+  std::vector<Dims> shapes(std::int64_t batch) const {
+    std::vector<Dims> all{with_batch(example_, batch)};
+    if (o_.infer) return all;
+    // Labels are those of pixels if the model gives images.
+    const Dims out = nn::summarise(*model_, with_batch(example_, 1)).layers.back().output;
+    all.push_back(out.size() == 4 ? Dims{batch, out[2], out[3]} : Dims{batch});
+    return all;
+  }
+
+  std::string title(std::int64_t batch, const std::string& memory) const {
+    std::string sizes;
+    for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
+    const std::string what =
+        fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes, o_.precision,
+                    o_.infer ? "inference" : "training with " + o_.rule);
+    return fmt::format("{:<64}  cpu{}\n", what,
+                       memory.empty() ? ""
+                                      : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
+  }
+
+ private:
+  static Dims with_batch(Dims example, std::int64_t batch) {
+    example.insert(0, batch);
+    return example;
+  }
+
+  const PlanOptions& o_;
+  Dims example_;
+  nn::LayerPtr model_;
+};
+
+std::vector<std::string> techniques(const MemoryReport& r) {
+  std::vector<std::string> used;
+  if (!r.recomputed.empty()) used.emplace_back("recompute");
+  if (r.micro_batches > 1) used.push_back(fmt::format("micro-batch {}", r.micro_batches));
+  return used;
+}
+
+std::string seconds_text(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", 1e3 * seconds);
+}
+
+/// `report`: null if there is no plan.
+nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const MemoryReport* report,
+                               bool fits, const std::vector<Remedy>& remedies) {
+  nlohmann::ordered_json j;
+  j["model"] = o.model;
+  j["batch"] = batch;
+  j["device"] = "cpu";
+  j["budget"] = o.memory.empty() ? nlohmann::ordered_json()
+                                 : nlohmann::ordered_json(snug::parse_bytes(o.memory));
+  j["fits"] = fits;
+  if (report) {
+    for (const auto& [name, bytes] : report->bytes()) j["bytes"][std::string(name)] = bytes;
+    j["seconds_predicted"] = report->seconds;
+    j["techniques"] = techniques(*report);
+  }
+  j["remedies"] = nlohmann::ordered_json::array();
+  for (const Remedy& r : remedies)
+    j["remedies"].push_back({{"flag", r.flag()}, {"peak", r.peak}, {"time_ratio", r.time_ratio}});
+  return j;
+}
+
+int plan(const PlanOptions& o) {
+  const Subject subject(o);
+  const std::vector<Dims> shapes = subject.shapes(o.batch);
+  const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
+  // The plain plan is shown even if it does not fit; techniques keep to the budget.
+  const bool within = o.fit || o.recompute;
+  const snug::Function f = subject.function(within ? o.memory : "", o.fit);
+  const MemoryReport r = f.memory(shapes);
+  const bool fits = budget == 0 || r.peak <= budget;
+  std::vector<Remedy> ways;
+  if (!fits) ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
+  if (o.json) {
+    fmt::print("{}\n", as_json(o, o.batch, &r, fits, ways).dump(2));
+    return fits ? 0 : 1;
+  }
+  fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
+  if (r.seconds > 0) fmt::print("  {:<18} {:>11}   predicted\n", "step time", seconds_text(r.seconds));
+  if (budget == 0) return 0;
+  if (fits) {
+    const std::vector<std::string> used = techniques(r);
+    fmt::print("fits: {} to spare{}\n", amount(budget - r.peak),
+               used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
+    return 0;
+  }
+  fmt::print("does not fit: {} too much. What does (each was planned):\n{}", amount(r.peak - budget),
+             describe(ways, true));
+  return 1;
+}
+
+int fit(const PlanOptions& o) {
+  const Subject subject(o);
+  const snug::Function f = subject.function(o.memory, true);
+  const auto [rows, r] = f.max_batch(subject.shapes(1));
+  if (o.json) {
+    fmt::print("{}\n", as_json(o, rows, rows ? &r : nullptr, rows > 0, {}).dump(2));
+    return rows ? 0 : 1;
+  }
+  fmt::print("{}", subject.title(rows, o.memory));
+  if (rows == 0) {
+    fmt::print("not even one row fits; it needs:\n{}",
+               subject.function("", false).memory(subject.shapes(1)).describe());
+    return 1;
+  }
+  const std::vector<std::string> used = techniques(r);
+  fmt::print("{}", r.describe());
+  if (r.seconds > 0)
+    fmt::print("  {:<18} {:>11}   predicted, {} per row\n", "step time", seconds_text(r.seconds),
+               seconds_text(r.seconds / static_cast<double>(rows)));
+  fmt::print("the largest batch that fits is {}{}\n", rows,
+             used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
+  return 0;
+}
+
+CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptions& o) {
+  CLI::App* command = app.add_subcommand(name, doc);
+  std::vector<std::string> models;
+  for (const nn::models::Info& info : nn::models::all()) models.push_back(info.name);
+  command->add_option("model", o.model, fmt::format("One of {}", fmt::join(models, ", ")))
+      ->required();
+  auto* train = command->add_option("--train", o.rule, "The optimizer of the training step")
+                    ->check(CLI::IsMember(optim::rule_names()))
+                    ->capture_default_str();
+  command->add_flag("--infer", o.infer, "A forward pass that keeps nothing for a backward one")
+      ->excludes(train);
+  command->add_option("--precision", o.precision, "Of products and convolutions")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  command->add_option("--size", o.size, "Rows and columns of the images (default: as published)")
+      ->expected(1, 2)
+      ->check(CLI::Range(1, 32768));
+  command->add_flag("--json", o.json, "For programs");
+  return command;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& status) {
+  auto o = std::make_shared<PlanOptions>();
+  CLI::App* command =
+      add_common(app, "plan", "What a model needs, by class, before anything is allocated.", *o);
+  command->footer(
+      "Examples:\n"
+      "  snug plan vgg16 --batch 128 --memory 4GiB\n"
+      "  snug plan resnet50 --batch 64 --train momentum --memory 4GiB --fit\n"
+      "  snug plan vgg16 --infer --batch 1");
+  command->add_option("--batch", o->batch, "Rows per step")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  command->add_option("--memory", o->memory, "The budget, as 4GiB");
+  command->add_flag("--recompute", o->recompute, "Tasks may run again to keep to the budget");
+  command->add_option("--micro-batch", o->micro_batches, "The batch runs in so many slices")
+      ->check(CLI::Range(1, 1000000000))
+      ->capture_default_str();
+  command->add_flag("--fit", o->fit, "Keeps to the budget by whatever is fastest");
+  command->callback([o, &status] { status = plan(*o); });
+}
+
+void add_fit(CLI::App& app, int& status) {
+  auto o = std::make_shared<PlanOptions>();
+  CLI::App* command = add_common(
+      app, "fit", "The largest batch of a model that fits a budget, and the fastest way.", *o);
+  command->footer("Example:\n  snug fit vgg16 --memory 4GiB");
+  command->add_option("--memory", o->memory, "The budget, as 4GiB")->required();
+  command->callback([o, &status] { status = fit(*o); });
+}
