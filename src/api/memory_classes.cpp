@@ -207,6 +207,10 @@ class Classes {
         use.most[c] = std::max(use.most[c], static_cast<std::uint64_t>(now));
       }
     }
+    std::uint64_t sum = use.gap;
+    for (std::uint64_t bytes : use.at_peak) sum += bytes;
+    SNUG_CHECK(sum == exe_.planned->plan.bytes, "the classes sum up to {} bytes, the arena has {}",
+               sum, exe_.planned->plan.bytes);
     std::stable_sort(use.alive.begin(), use.alive.end(),
                      [](const ArenaPiece& a, const ArenaPiece& b) { return a.bytes > b.bytes; });
     if (use.gradients_wait.empty() && gradients_.join() >= 0) {

@@ -21,11 +21,8 @@ std::string gap_remark(const MemoryReport& r) {
 }
 
 std::string gradients_remark(const MemoryReport& r) {
-  const std::int64_t most = r.most[static_cast<std::size_t>(ArenaClass::Gradients)];
-  if (!r.gradients_wait.empty())
-    return fmt::format("at most {}; all alive at once: {}", amount(most), r.gradients_wait);
-  return fmt::format("at most {} of {}; freed as each update is applied", amount(most),
-                     amount(r.all_gradients));
+  if (!r.gradients_wait.empty()) return "all alive at once: " + r.gradients_wait;
+  return fmt::format("of {}, freed as each update is applied", amount(r.all_gradients));
 }
 
 /// The largest buffers, and what the others sum up to.
@@ -86,19 +83,23 @@ std::string MemoryReport::describe() const {
   if (constants) text += row("constants", constants);
   text += row("arena", arena, arena ? "one block; at its fullest:" : "");
   if (arena) {
-    if (all_gradients) text += row("  gradients", gradients, gradients_remark(*this));
-    if (most[static_cast<std::size_t>(ArenaClass::Activations)])
-      text += row("  activations", activations, "kept for the backward part");
-    text += row("  temporaries", temporaries);
-    if (most[static_cast<std::size_t>(ArenaClass::Workspace)])
-      text += row("  workspace", workspace, "of library calls and loops");
-    if (most[static_cast<std::size_t>(ArenaClass::Copies)])
-      text += row("  layout copies", copies);
+    auto part = [&](ArenaClass c, std::int64_t bytes, std::string_view remark = {}) {
+      const std::int64_t at_most = most[static_cast<std::size_t>(c)];
+      if (!at_most) return;
+      std::string text_of = at_most > bytes ? fmt::format("at most {}", amount(at_most)) : "";
+      text_of += text_of.empty() || remark.empty() ? "" : "; ";
+      text += row(fmt::format("  {}", name_of(c)), bytes, text_of + std::string(remark));
+    };
+    if (all_gradients) part(ArenaClass::Gradients, gradients, gradients_remark(*this));
+    part(ArenaClass::Activations, activations, "kept for the backward part");
+    part(ArenaClass::Temporaries, temporaries);
+    part(ArenaClass::Workspace, workspace, "of library calls and loops");
+    part(ArenaClass::Copies, copies);
     text += row("  gap", gap, gap_remark(*this));
   }
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
-  text += row("floor", floor, "what stays and the largest step: less is impossible");
+  text += row("floor", floor, "what stays and the largest step: no order needs less");
   text += row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   for (const std::string& r : recomputed)
     text += fmt::format("  runs again to save memory: {}\n", r);

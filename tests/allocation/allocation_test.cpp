@@ -1,7 +1,8 @@
-// Steady calls allocate nothing: malloc and operator new are interposed, and each allocation is
+// Steady calls allocate nothing: malloc, mmap and operator new are interposed, and each allocation is
 // put down to the library whose code asked for it. A program of its own, since it replaces malloc.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdio>
@@ -41,6 +42,13 @@ void* real_malloc(std::size_t bytes) {
 
 }  // namespace
 
+extern "C" void* mmap(void* at, std::size_t bytes, int protection, int flags, int file,
+                      off_t offset) noexcept {
+  note(__builtin_return_address(0));
+  static auto real = reinterpret_cast<void* (*)(void*, std::size_t, int, int, int, off_t)>(
+      dlsym(RTLD_NEXT, "mmap"));
+  return real(at, bytes, protection, flags, file, offset);
+}
 extern "C" void* malloc(std::size_t bytes) {
   note(__builtin_return_address(0));
   return real_malloc(bytes);
@@ -87,6 +95,31 @@ TEST(Allocation, SteadyTrainingStepsMakeNoneOfOurs) {
   Function train = function({x, y}, loss, {.updates = {{W, W - 0.1f * gW}, {b, b - 0.1f * gb}}});
   for (std::int64_t batch : {8, 512}) {  // on the calling thread, and on the pool
     Array images = ones({batch, 784}), labels = Array::zeros(DType::I32, {batch});
+    ArgView arguments[] = {{images.data, images.dtype, images.shape, images.strides},
+                           {labels.data, labels.dtype, labels.shape, labels.strides}};
+    float out = 0;
+    std::byte* outputs[] = {reinterpret_cast<std::byte*>(&out)};
+    auto call = [&] { train.run_into(arguments, outputs); };
+    EXPECT_EQ(count_in(call, 20), 0) << "batch " << batch;
+  }
+}
+
+TEST(Allocation, SteadyStepsOfANetworkMakeNoneOfOurs) {
+  auto block = [](std::int64_t n) {
+    return nn::sequential(
+        {nn::conv2d(n, {3}, {.border = "half"}), nn::batch_norm(), nn::activation("relu")});
+  };
+  nn::LayerPtr model =
+      nn::sequential({block(8), nn::max_pool({2}), nn::residual(block(8)), nn::max_pool({2}),
+                      nn::flatten(), nn::dropout(0.25), nn::dense(5)});
+  model->build({-1, 3, 16, 16}, 7);
+  Expr x = tensor4("x"), y = ivector("y");
+  nn::Pass pass{.training = true, .seed = 7};
+  Expr loss = nn::cross_entropy((*model)(x, pass), y);
+  Function train =
+      function({x, y}, loss, {.updates = optim::adam(loss, model->trainable()).pairs});
+  for (std::int64_t batch : {2, 64}) {
+    Array images = ones({batch, 3, 16, 16}), labels = Array::zeros(DType::I32, {batch});
     ArgView arguments[] = {{images.data, images.dtype, images.shape, images.strides},
                            {labels.data, labels.dtype, labels.shape, labels.strides}};
     float out = 0;

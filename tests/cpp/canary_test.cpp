@@ -49,14 +49,21 @@ class Watch : public StepObserver {
   Watch(const Executable& exe, Fenced& arena) : exe_(exe), arena_(arena) {}
 
   void before(const RunState&, std::uint32_t) override {}
-  void after(const RunState&, std::uint32_t step) override {
+  void after(const RunState& state, std::uint32_t step) override {
     const Schedule& s = exe_.planned->schedule;
+    // What the step could reach: its operands and its workspace, by their addresses.
+    std::vector<std::uint32_t> operands = exe_.steps[step].buffers;
+    if (exe_.steps[step].workspace >= 0)
+      operands.push_back(static_cast<std::uint32_t>(exe_.steps[step].workspace));
+    for (std::uint32_t b : operands)
+      if (s.buffers[b].where == Where::Arena)
+        highest = std::max(highest, static_cast<std::uint64_t>(state.buffers[b] - arena_.data) +
+                                        s.buffers[b].bytes);
     std::vector<bool> live(arena_.size(), false), stays(arena_.size(), false);
     for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
       const Buffer& buf = s.buffers[b];
       if (buf.where != Where::Arena || buf.first > step || buf.last < step) continue;
       std::uint64_t at = exe_.planned->plan.offsets[b];
-      highest = std::max(highest, at + buf.bytes);
       for (std::uint64_t k = at; k < at + buf.bytes; ++k) {
         live[k] = true;
         stays[k] = stays[k] || buf.last > step;
@@ -71,7 +78,7 @@ class Watch : public StepObserver {
     }
   }
 
-  std::uint64_t highest = 0;
+  std::uint64_t highest = 0;  // end of the operands of all steps
 
  private:
   const Executable& exe_;
@@ -205,6 +212,38 @@ TEST(Canary, LibraryCallsTouchTheirPlanOnly) {
   Expr gram = dot(flat, transpose(flat)) * 0.01f + eye(shape_i(x, 0), shape_i(x, 0), 0, DType::F32);
   Expr loss = sum(cholesky(gram)) + sum(sqr(h));
   run_watched({x}, {loss, grad(loss, W)}, {}, {random_array({6, 3, 13, 13}, 2)});
+}
+
+/// Models of snug.nn that are trained with all that makes plans difficult.
+void train_watched(const nn::LayerPtr& model, const Dims& images, int classes,
+                   std::string_view rule, double clip, CompileOptions options = {}) {
+  Expr x = input({DType::F32, Dims(images.size(), -1), 0}, "x"), y = ivector("y");
+  Dims one = images;
+  one[0] = -1;
+  model->build(one, 7);
+  nn::Pass pass{.training = true, .seed = 7};
+  Expr loss = nn::cross_entropy((*model)(x, pass), y);
+  optim::Options o;
+  o.clip_global_norm = clip;
+  run_watched({x, y}, {loss}, optim::updates_by(rule, loss, model->trainable(), o).pairs,
+              {random_array(images, 1), random_integers({images[0]}, 2, classes - 1)}, options);
+}
+
+TEST(Canary, TrainingOfNetworksTouchesItsPlanOnly) {
+  auto block = [](std::int64_t n) {
+    return nn::sequential(
+        {nn::conv2d(n, {3}, {.border = "half"}), nn::batch_norm(), nn::activation("relu")});
+  };
+  auto convnet = [&] {
+    return nn::sequential({block(8), nn::max_pool({2}), nn::residual(block(8)), nn::max_pool({2}),
+                           nn::flatten(), nn::dropout(0.25), nn::dense(5)});
+  };
+  train_watched(convnet(), {4, 3, 12, 12}, 5, "adam", 0);
+  train_watched(convnet(), {3, 3, 12, 12}, 5, "momentum", 1);
+  train_watched(nn::models::make("lenet"), {2, 1, 28, 28}, 10, "sgd", 0);
+  CompileOptions slices;
+  slices.micro_batches = 2;
+  train_watched(nn::models::make("mlp"), {5, 784}, 10, "adam", 0, slices);
 }
 
 TEST(Canary, MasksAndLoopsTouchTheirPlanOnly) {

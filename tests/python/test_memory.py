@@ -1,0 +1,249 @@
+"""What functions say of their memory, and that the process keeps to it."""
+
+import gc
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import snug
+import snug.tensor as T
+from snug import nn, optim
+
+MIB = 1 << 20
+CLASSES = ("gradients", "activations", "temporaries", "workspace", "copies", "gap")
+
+
+def resident():
+    """To the page: /proc/self/status lags behind by what threads have not told yet."""
+    with open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("Rss:"))
+
+
+def training(name, rule="adam", **options):
+    model = nn.make_model(name)
+    x, y = (T.matrix if name == "mlp" else T.tensor4)("x"), T.ivector("y")
+    loss = nn.cross_entropy(model(x, training=True), y)
+    updates = getattr(optim, rule)(loss, model.parameters(), **options)
+    return snug.function([x, y], loss, updates=updates, name=name), model
+
+
+def in_a_process(code):
+    """Runs a program that must succeed; what it prints."""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_report_as_table_and_as_dict():
+    f, model = training("lenet")
+    m = f.memory(x=(16, 1, 28, 28), y=(16,))
+    d = m.as_dict()
+    assert json.loads(json.dumps(d)) == d
+    b = d["bytes"]
+    assert sum(b[c] for c in CLASSES) == b["arena"] == m.arena
+    assert b["peak"] == sum(
+        b[c] for c in ("arena", "outputs", "parameters", "optimizer", "constants")
+    )
+    weights = sum(p.get_value().nbytes for p in model.parameters())
+    assert b["parameters"] == weights and b["optimizer"] >= 2 * weights
+    assert {"inputs", "outputs", "floor", "not_planned"} <= set(b) and b["floor"] <= b["peak"]
+    assert sum(a["bytes"] for a in d["alive"]) + b["gap"] == m.arena
+    assert all("test_memory.py" in a["where"] for a in d["alive"])
+    assert [a.bytes for a in m.alive] == sorted((a.bytes for a in m.alive), reverse=True)
+    text = str(m)
+    for word in ("parameters", "optimizer state", "activations", "gap", "peak", "not planned"):
+        assert word in text
+    assert f"step {m.step} of {m.steps}" in text and "test_memory.py" in m.peak_step
+
+
+@pytest.mark.parametrize(
+    "name, shape, rule, options",
+    [
+        ("mlp", (32, 784), "momentum", {}),
+        ("vgg-small", (8, 3, 32, 32), "sgd", {}),
+        ("resnet18", (4, 3, 64, 64), "adam", {}),
+        ("mobilenet", (4, 3, 64, 64), "momentum", {"clip_global_norm": 1.0}),
+        ("unet", (1, 3, 64, 64), "rmsprop", {}),
+    ],
+)
+def test_classes_sum_up_to_the_arena_of_models(name, shape, rule, options):
+    model = nn.make_model(name, input=shape[1:], classes=3)
+    x = T.TensorType("float32", (False,) * len(shape))("x")
+    loss = T.sqr(model(x, training=True)).mean()
+    parameters = model.parameters()
+    f = snug.function([x], loss, updates=getattr(optim, rule)(loss, parameters, **options))
+    before = resident()
+    m = f.memory(x=shape)
+    assert resident() - before < 32 * MIB and not any(p.materialised for p in parameters)
+    assert sum(getattr(m, c) for c in CLASSES) == m.arena
+    assert m.as_dict()["most"]["activations"] > 0
+    assert bool(m.gradients_wait) == bool(options)
+    assert bool(m.optimizer) == (rule != "sgd")
+
+
+def test_planning_vgg16_takes_no_memory():
+    f, model = training("vgg16")
+    before = resident()
+    m = f.memory(x=(128, 3, 224, 224), y=(128,))
+    assert resident() - before < 32 * MIB
+    assert not any(p.materialised for p in model.parameters())
+    assert m.peak > 5 << 30 and m.parameters > 500 * MIB and m.optimizer > 1000 * MIB
+    assert m.gradients < m.all_gradients / 2
+    assert 392 * MIB <= m.as_dict()["most"]["gradients"] < m.all_gradients
+
+
+def test_the_high_water_mark_is_the_plan_and_the_residue():
+    out = in_a_process(
+        """
+import numpy as np, snug, snug.tensor as T
+from snug import nn, optim
+model = nn.make_model("vgg-small", input=(3, 32, 32), classes=10)
+x, y = T.tensor4("x"), T.ivector("y")
+loss = nn.cross_entropy(model(x, training=True), y)
+f = snug.function([x, y], loss, updates=optim.adam(loss, model.parameters()))
+images, labels = np.ones((256, 3, 32, 32), "float32"), np.zeros(256, "int32")
+m = f.memory(images, labels)
+for _ in range(3):
+    f(images, labels)
+after = snug.process_memory()
+print(m.peak, m.arena, after.arenas, after.not_planned, after.high_water, after.resident)
+"""
+    )
+    peak, arena, arenas, residue, high_water, now = map(int, out.split())
+    assert arena > 32 * MIB and 0 <= arenas - arena < 4096
+    # Line by line: what was planned, and what is measured besides.
+    assert abs(peak + residue - now) < MIB // 16
+    assert abs(peak + residue - high_water) < 4 * MIB
+
+
+def test_a_deleted_variable_gives_its_memory_back_at_once():
+    w = snug.shared(np.ones(16 * MIB, "float32"), "w")
+    gc.collect()
+    before = resident()
+    del w
+    assert resident() <= before - 63 * MIB
+
+
+def test_a_function_gives_its_arena_back():
+    x = T.matrix("x")
+    f = snug.function([x], T.dot(T.exp(T.dot(x, x)), x).sum())
+    f(np.zeros((2900, 2900), "float32"))
+    before = resident()
+    f.free()
+    assert resident() <= before - 31 * MIB and f.counter("arena_bytes") == 0
+
+
+def test_exports_are_listed():
+    w = snug.shared(np.ones(4 * MIB, "float32"), "exported_w")
+
+    def listed():
+        return [e for e in snug.process_memory().exports if e.name == "exported_w"]
+
+    assert not listed()
+    f = snug.function([], w.sum(), updates=[(w, w + 1)])
+    borrowed = w.get_value(borrow=True)
+    assert [(e.bytes, e.current) for e in listed()] == [(16 * MIB, True)]
+    assert "exported_w (16.00 MiB)" in f.memory().exported
+    assert "held by others: exported_w" in str(f.memory())
+    f()
+    assert [e.current for e in listed()] == [False] and borrowed[0] == 1
+    del f, w
+    gc.collect()
+    assert len(listed()) == 1 and "exported_w" in str(snug.process_memory())
+    before = resident()
+    del borrowed
+    assert not listed() and resident() <= before - 15 * MIB
+
+
+def test_arenas_may_be_shared_or_not():
+    x = T.matrix("x")
+    y = T.dot(T.exp(T.dot(x, x)), x).sum()
+    value = np.zeros((512, 512), "float32")
+
+    def arenas_of_two():
+        before = snug.process_memory().arenas
+        f, g = snug.function([x], y), snug.function([x], y * 2)
+        f(value), g(value)
+        return snug.process_memory().arenas - before, f.counter("arena_bytes")
+
+    gc.collect()
+    both, one = arenas_of_two()
+    assert both <= one
+    with snug.config.change_flags(share_arenas=False):
+        both, one = arenas_of_two()
+    assert both == 2 * one
+    with pytest.raises(ValueError, match="share_arenas"):
+        snug.config.share_arenas = "perhaps"
+
+
+def test_a_limit_of_the_process_is_told_before_the_arena_is_touched():
+    out = in_a_process(
+        """
+import resource, numpy as np, snug, snug.tensor as T
+x = T.matrix("x")
+w = snug.shared(np.zeros((), "float32"), "w")
+f = snug.function([x], (T.dot(T.exp(T.dot(x, x)), x)).sum(), updates=[(w, w + 1)], name="big")
+f(np.zeros((64, 64), "float32"))
+large = np.zeros((4096, 4096), "float32")
+with open("/proc/self/status") as file:
+    used = next(int(l.split()[1]) * 1024 for l in file if l.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (used + (100 << 20), resource.RLIM_INFINITY))
+need = f.memory(large).arena
+assert need > 100 << 20
+arenas = snug.process_memory().arenas
+try:
+    f(large)
+    print("not refused")
+except MemoryError as e:
+    print(e)
+assert snug.process_memory().arenas == arenas and w.get_value() == 1
+assert f(np.zeros((64, 64), "float32")) is not None and w.get_value() == 2
+resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+f(large)
+"""
+    )
+    assert "the arena of big needs" in out and "RLIMIT_DATA" in out and "are free" in out
+    assert "hint" in out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("mlp", (4096, 784)),
+        ("lenet", (4096, 1, 28, 28)),
+        ("vgg11", (4, 3, 224, 224)),
+        ("resnet18", (16, 3, 224, 224)),
+        ("mobilenet", (8, 3, 224, 224)),
+        ("unet", (1, 3, 256, 256)),
+    ],
+)
+def test_models_of_full_size_keep_to_their_plan(name, shape):
+    out = in_a_process(
+        f"""
+import numpy as np, snug, snug.tensor as T
+from snug import nn, optim
+shape = {shape!r}
+model = nn.make_model({name!r}, input=shape[1:])
+x = T.TensorType("float32", (False,) * len(shape))("x")
+loss = T.sqr(model(x, training=True)).mean()
+f = snug.function([x], loss, updates=optim.adam(loss, model.parameters()))
+images = np.ones(shape, "float32")
+m = f.memory(images)
+for _ in range(2):
+    f(images)
+steady = snug.process_memory()
+for _ in range(3):
+    f(images)
+after = snug.process_memory()
+print(m.peak, m.arena, after.arenas, after.not_planned, after.high_water,
+      after.resident - steady.resident)
+"""
+    )
+    peak, arena, arenas, residue, high_water, growth = map(int, out.split())
+    assert 0 <= arenas - arena < 4096
+    assert growth < MIB // 4
+    assert abs(peak + residue - high_water) < 4 * MIB
