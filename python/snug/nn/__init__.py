@@ -61,6 +61,7 @@ from snug.nn import init
 from snug.nn.training import (
     Epoch,
     History,
+    LoadReport,
     SavedModel,
     SearchResult,
     Trial,
@@ -94,6 +95,7 @@ __all__ = [
     "Initialiser",
     "Layer",
     "LayerNorm",
+    "LoadReport",
     "MaxPool",
     "PruneReport",
     "Reshape",
