@@ -50,7 +50,7 @@ thread_local CallingLayer::Running CallingLayer::running;
 struct HoldsObject {
   PyObject* object;
   void operator()(Layer*) const noexcept {
-    if (!Py_IsInitialized()) return;
+    if (!nb::is_alive()) return;  // the interpreter is gone, and the object with it
     nb::gil_scoped_acquire gil;
     Py_DECREF(object);
   }
@@ -66,7 +66,7 @@ class FunctionLayer : public CallingLayer {
  public:
   explicit FunctionLayer(handle f) : f_(nb::borrow(f)) {}
   ~FunctionLayer() override {
-    if (!Py_IsInitialized()) f_.release();  // the interpreter is gone, and the object with it
+    if (!nb::is_alive()) f_.release();
   }
   std::string describe() const override {
     if (!f_) return "function";
@@ -321,12 +321,12 @@ void require_forward(handle self) {
   const handle base = nb::type<Layer>();
   if (!type.attr("__call__").is(base.attr("__call__")))
     fail(Fault::Type, fmt::format("{} defines __call__, which makes the pass", name),
-         "call the method forward(self, x)");
+         "name the method forward(self, x)");
   if (nb::hasattr(type, "forward")) return;
   for (const char* other : {"call", "get_output_for", "apply"})
     if (nb::hasattr(type, other))
       fail(Fault::Type, fmt::format("{} has no method forward", name),
-           fmt::format("call {}(self, x) so", other));
+           fmt::format("name its method {}(self, x) forward(self, x)", other));
   fail(Fault::Type, fmt::format("{} has no method forward", name), example);
 }
 
@@ -359,14 +359,14 @@ std::size_t place_of(const Layer& layer, handle key) {
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].name == name) return i;
     layer.at(name);  // says which there are
-    fail(Fault::Index, fmt::format("{}: \"{}\" is not one of its own layers", layer.describe(), name),
+    fail(Fault::Index, fmt::format("layer \"{}\" is inside another one", name),
          "replace it in the layer that it is in");
   }
   const std::int64_t given = integer_of(key, "layer"), count = static_cast<std::int64_t>(all.size());
   const std::int64_t i = given < 0 ? given + count : given;
   if (i < 0 || i >= count)
     fail(Fault::Index,
-         fmt::format("{} has {} layers, there is no number {}", layer.describe(), count, given));
+         fmt::format("the model has {} layers, there is no number {}", count, given));
   return static_cast<std::size_t>(i);
 }
 

@@ -153,7 +153,8 @@ LayerPtr Layer::at(const std::string& path) const {
     if (path.starts_with(part.name + ".")) return part.layer->at(path.substr(part.name.size() + 1));
     names.push_back(part.name);
   }
-  fail(Fault::Index, fmt::format("{} has no layer \"{}\"", describe(), path),
+  const std::string text = describe();
+  fail(Fault::Index, fmt::format("{} has no layer \"{}\"", text.substr(0, text.find('(')), path),
        names.empty() ? "it has no layers inside"
                      : fmt::format("it has {}", fmt::join(names, ", ")));
 }

@@ -181,7 +181,7 @@ int unknown_option(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands())
     for (int i = 2; i < argc; ++i) {
       const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-      if (word.size() < 2 || word[0] != '-' || command->get_option_no_throw(word)) continue;
+      if (word.size() < 3 || !word.starts_with("--") || command->get_option_no_throw(word)) continue;
       std::vector<std::string> known;
       for (const CLI::Option* option : command->get_options())
         for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
@@ -233,9 +233,8 @@ int main(int argc, char** argv) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (dynamic_cast<const CLI::ExtrasError*>(&error))
-      if (const int unknown = unknown_option(app, argc, argv)) return unknown;
-    int code = app.exit(error);
+    const int unknown = error.get_exit_code() != 0 ? unknown_option(app, argc, argv) : 0;
+    int code = unknown != 0 ? unknown : app.exit(error);
     return code == 0 ? 0 : 2;
   }
   return status;
