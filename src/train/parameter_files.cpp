@@ -21,15 +21,17 @@ void append(std::vector<std::string>& parts, const std::vector<std::string>& nam
                               shown < names.size() ? ", ..." : ""));
 }
 
-}  // namespace
-
-std::string LoadReport::describe() const {
-  std::vector<std::string> parts{fmt::format("{} loaded", loaded.size())};
-  append(parts, missing, "missing");
-  append(parts, different, "of another type");
-  append(parts, left_over, "left over");
+std::string text_of(const LoadReport& report, const char* taken) {
+  std::vector<std::string> parts{fmt::format("{} {}", report.loaded.size(), taken)};
+  append(parts, report.missing, "missing");
+  append(parts, report.different, "of another type");
+  append(parts, report.left_over, "left over");
   return fmt::format("{}", fmt::join(parts, "; "));
 }
+
+}  // namespace
+
+std::string LoadReport::describe() const { return text_of(*this, "loaded"); }
 
 void save(Layer& model, const std::string& path) {
   io::TensorFile file;
@@ -64,11 +66,12 @@ LoadReport load(Layer& model, const std::string& path, bool strict) {
       report.left_over.push_back(t.name);
   if (strict && !report.complete())
     fail(Fault::Value,
-         fmt::format("{}: does not have the parameters of the model: {}", path, report.describe()),
+         fmt::format("{}: does not have the parameters of the model: {}", path,
+                     text_of(report, "fit")),
          "load it with strict=False to take those that fit and see what is left");
   if (taken.empty() && !values.empty())
     fail(Fault::Value,
-         fmt::format("{}: no parameter fits the model: {}", path, report.describe()),
+         fmt::format("{}: no parameter fits the model: {}", path, text_of(report, "fit")),
          "names say where in the model a parameter is: load into the part that the file is of");
   take_values(taken, file, path);
   return report;
