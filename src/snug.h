@@ -2,6 +2,7 @@
 #include "api/function.h"
 #include "autodiff/derivatives.h"
 #include "autodiff/grad.h"
+#include "base/file_error.h"
 #include "data/loader.h"
 #include "expr/serialize.h"
 #include "io/checkpoints.h"

@@ -1,6 +1,7 @@
 // snug.data: transforms and the loader.
 #include <nanobind/stl/shared_ptr.h>
 
+#include "base/bytes.h"
 #include "bindings.h"
 #include "data/loader.h"
 
@@ -36,6 +37,16 @@ nb::object next_batch(Loader& loader) {
 std::vector<double> numbers_of(nb::handle h) {
   if (PyFloat_Check(h.ptr()) || PyLong_Check(h.ptr())) return {nb::cast<double>(h)};
   return nb::cast<std::vector<double>>(h);
+}
+
+/// "<12.5 MiB of at most 64.0 MiB: windows 0 B, batches 12.5 MiB, work 0 B; source 1.0 MiB>"
+std::string describe_memory(const LoaderMemory& m) {
+  const auto text = [](std::int64_t bytes) {
+    return describe_bytes(static_cast<std::uint64_t>(bytes));
+  };
+  return fmt::format("<{} of at most {}: windows {}, batches {}, work {}; source {}>",
+                     text(m.total() - m.source), text(m.limit), text(m.windows), text(m.batches),
+                     text(m.work), text(m.source));
 }
 
 nb::dict state_of(const LoaderState& state) {
@@ -136,7 +147,8 @@ void bind_loaders(nb::module_& m) {
               "What the source keeps for itself, and the most that its decoders took so far.")
       .def_ro("batches", &LoaderMemory::batches, "Finished, in the making, and with the caller.")
       .def_ro("work", &LoaderMemory::work, "Rows between two transforms.")
-      .def_prop_ro("total", &LoaderMemory::total);
+      .def_prop_ro("total", &LoaderMemory::total)
+      .def("__repr__", describe_memory);
 
   nb::class_<Loader>(m, "Loader", "Batches made ahead by threads; snug.data.Loader uses it.")
       .def(

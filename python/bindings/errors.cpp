@@ -1,3 +1,6 @@
+#include <cerrno>
+
+#include "base/file_error.h"
 #include "bindings.h"
 
 namespace snug::python {
@@ -32,6 +35,18 @@ PyObject* class_of(Fault fault) {
   return PyExc_RuntimeError;
 }
 
+/// Python's own classes of errors about files.
+PyObject* class_of_code(int code) {
+  switch (code) {
+    case ENOENT: return PyExc_FileNotFoundError;
+    case EACCES:
+    case EPERM: return PyExc_PermissionError;
+    case EISDIR: return PyExc_IsADirectoryError;
+    case ENOTDIR: return PyExc_NotADirectoryError;
+    default: return PyExc_OSError;
+  }
+}
+
 void set_error(const Error& e) {
   // Python's own KeyboardInterrupt for the same Ctrl-C is pending: one is enough.
   if (e.fault() == Fault::Interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
@@ -41,7 +56,8 @@ void set_error(const Error& e) {
   PyObject* value =
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
   if (!value) return;
-  PyErr_SetObject(class_of(e.fault()), value);
+  const auto* file = dynamic_cast<const FileError*>(&e);
+  PyErr_SetObject(file ? class_of_code(file->code()) : class_of(e.fault()), value);
   Py_DECREF(value);
 }
 

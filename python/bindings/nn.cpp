@@ -2,6 +2,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include "arguments.h"
+#include "layers.h"
 #include "nn/layers.h"
 #include "nn/losses.h"
 #include "nn/models.h"
@@ -15,73 +16,8 @@ namespace {
 using nb::arg;
 using nb::handle;
 using nn::Initialiser;
-using nn::Layer;
 using nn::LayerPtr;
 using nn::Named;
-using nn::Pass;
-
-// ---- layers that are Python functions ----
-
-/// A Python callable as a layer. Layers it calls become its inner layers, in the order of their
-/// first calls.
-class PythonLayer : public Layer {
- public:
-  explicit PythonLayer(handle f) : f_(nb::borrow(f)) {}
-  ~PythonLayer() override {
-    if (!Py_IsInitialized()) f_.release();  // the interpreter is gone, and the object with it
-  }
-  std::string describe() const override {
-    handle named = nb::hasattr(f_, "__name__") ? handle(f_) : handle(f_.type());
-    return nb::cast<std::string>(named.attr("__name__"));
-  }
-  std::vector<Named> inner() const override { return layers_; }
-
-  /// The name of a layer that the function calls.
-  std::string adopt(const LayerPtr& layer) {
-    for (const Named& known : layers_)
-      if (known.layer == layer) return known.name;
-    if (called_)
-      fail(Fault::Value,
-           fmt::format("the function {} calls another layer than the first time: {}", describe(),
-                       layer->describe()),
-           "make layers once, outside the function");
-    layers_.emplace_back(std::to_string(layers_.size()), layer);
-    return layers_.back().name;
-  }
-
-  /// The function that runs on this thread, and its pass.
-  struct Running {
-    PythonLayer* layer = nullptr;
-    Pass* pass = nullptr;
-  };
-  static thread_local Running running;
-
- protected:
-  Expr forward(const Expr& x, Pass& pass) override {
-    const Running outer = std::exchange(running, {this, &pass});
-    struct Restore {
-      Running outer;
-      ~Restore() { running = outer; }
-    } restore{outer};
-    nb::object y = f_(wrap(x));
-    called_ = true;
-    return as_tensor(y, describe());
-  }
-
- private:
-  nb::object f_;
-  std::vector<Named> layers_;
-  bool called_ = false;
-};
-thread_local PythonLayer::Running PythonLayer::running;
-
-LayerPtr layer_of(handle h, const char* what) {
-  if (nb::isinstance<Layer>(h)) return nb::cast<LayerPtr>(h);
-  if (PyCallable_Check(h.ptr())) return std::make_shared<PythonLayer>(h);
-  fail(Fault::Type,
-       fmt::format("{}: a {} is no layer", what, nb::cast<std::string>(h.type().attr("__name__"))),
-       "give a layer or a function of an expression");
-}
 
 LayerPtr layer_or_none(handle h, const char* what) {
   return h.is_none() ? nullptr : layer_of(h, what);
@@ -102,74 +38,17 @@ std::vector<Named> layers_of(const nb::args& args, const char* what) {
   return layers;
 }
 
-/// Inside a function that is a layer: one of its inner layers, in the same pass.
-Tensor call_layer(const LayerPtr& layer, handle x, std::optional<bool> training,
-                  std::uint64_t seed) {
-  UserLine line;
-  const Expr input = as_tensor(x, "layer");
-  if (auto [outer, pass] = PythonLayer::running; outer) {
-    const std::string name = outer->adopt(layer);
-    const bool before = std::exchange(pass->training, training.value_or(pass->training));
-    Expr y = layer->call_inner(input, *pass, name);
-    pass->training = before;
-    return tensor_of(y);
-  }
-  Pass pass{.training = training.value_or(false), .seed = seed};
-  return tensor_of((*layer)(input, pass));
-}
-
-nb::list variables_of(const LayerPtr& layer, bool trainable_only) {
-  std::vector<Expr> variables;
-  for (const nn::Parameter& p : layer->parameters())
-    if (p.trainable || !trainable_only) variables.push_back(p.variable);
-  return wrap_all(variables);
-}
-
-void bind_layer(nb::module_& m) {
-  nb::class_<Layer>(m, "Layer",
-                    "A callable that builds expressions; its parameters are shared variables.")
-      .def("__call__", call_layer, tensor_arg("x"), arg("training") = nb::none(),
-           arg("seed") = nn::kDefaultSeed,
-           "The output for x. In training dropout drops and batch normalisation uses the "
-           "statistics of\nthe batch; the functions made of the result update the running ones. "
-           "Parameters are made in\nthe first call.")
-      .def(
-          "build",
-          [](const LayerPtr& layer, handle shape, std::uint64_t seed, handle dtype) {
-            UserLine line;
-            layer->build(dims_of(shape), seed, as_dtype(dtype));
-            return layer;
-          },
-          arg("shape"), arg("seed") = nn::kDefaultSeed, arg("dtype") = "floatX",
-          "Makes the parameters for inputs of this shape; None: any size. Gives the layer.")
-      .def(
-          "parameters",
-          [](const LayerPtr& layer, bool trainable) {
-            UserLine line;
-            return variables_of(layer, trainable);
-          },
-          arg("trainable") = true,
-          "The shared variables, or with trainable=False also running statistics.")
-      .def(
-          "state",
-          [](const LayerPtr& layer) {
-            UserLine line;
-            nb::dict all;
-            for (const nn::Parameter& p : layer->parameters())
-              all[p.name.c_str()] = wrap(p.variable);
-            return all;
-          },
-          "All parameters and running statistics, by name.")
-      .def("__repr__", &Layer::describe);
-}
-
 // ---- initialisers ----
+
+}  // namespace
 
 Initialiser initialiser_of(handle h) {
   if (nb::isinstance<nb::str>(h)) return nn::init::named(nb::cast<std::string>(h));
   if (nb::isinstance<Initialiser>(h)) return nb::cast<Initialiser>(h);
   return nn::init::value(array_from(as_ndarray(h)));
 }
+
+namespace {
 
 std::string describe(const Initialiser& i) {
   using Kind = Initialiser::Kind;
@@ -452,6 +331,7 @@ nb::dict dict_of(const nn::LayerSummary& l) {
   d["output"] = tuple_of(l.output);
   d["parameters"] = l.parameters;
   d["trainable"] = l.trainable;
+  d["frozen"] = l.frozen;
   d["flops"] = l.flops;
   d["parameter_bytes"] = l.parameter_bytes;
   d["activation_bytes"] = l.activation_bytes;
@@ -547,7 +427,7 @@ void bind_prune(nb::module_& m) {
 
 void bind_nn(nb::module_& m) {
   bind_initialisers(m);
-  bind_layer(m);
+  bind_layers(m);
   bind_plain_layers(m);
   bind_pools(m);
   bind_norms(m);

@@ -114,7 +114,8 @@ void bind_history(nb::module_& m) {
       .def_ro("validation_metrics", &Epoch::validation_metrics)
       .def_ro("best", &Epoch::best)
       .def_ro("seconds", &Epoch::seconds)
-      .def_ro("rows_per_second", &Epoch::rows_per_second);
+      .def_ro("rows_per_second", &Epoch::rows_per_second)
+      .def("__repr__", &Epoch::describe);
   nb::class_<History>(m, "History", "What a training gave, epoch by epoch.")
       .def_ro("metrics", &History::metrics)
       .def_ro("epochs", &History::epochs)
@@ -124,7 +125,18 @@ void bind_history(nb::module_& m) {
       .def_ro("resumed_from", &History::resumed_from)
       .def_ro("skipped", &History::skipped, "Damaged and foreign checkpoints, and why.")
       .def("__getitem__", &History::values, arg("name"),
-           "One number per epoch: history['loss'], history['validation_accuracy'].");
+           "One number per epoch: history['loss'], history['validation_accuracy'].")
+      .def("__repr__", &History::describe);
+  nb::class_<nn::LoadReport>(m, "LoadReport",
+                             "What `load` did, by the names of parameters.")
+      .def_ro("loaded", &nn::LoadReport::loaded)
+      .def_ro("missing", &nn::LoadReport::missing, "In the model alone.")
+      .def_ro("different", &nn::LoadReport::different, "Of another shape or dtype, and which.")
+      .def_ro("left_over", &nn::LoadReport::left_over, "In the file alone.")
+      .def_prop_ro("complete", &nn::LoadReport::complete, "Model and file have the same.")
+      .def("__repr__", [](const nn::LoadReport& r) {
+        return fmt::format("<snug.nn.LoadReport: {}>", r.describe());
+      });
 }
 
 }  // namespace
@@ -169,11 +181,11 @@ void bind_training(nb::module_& m) {
       arg("model"), arg("path"));
   m.def(
       "load_parameters",
-      [](const LayerPtr& model, const std::string& path) {
+      [](const LayerPtr& model, const std::string& path, bool strict) {
         UserLine line;
-        nn::load(*model, path);
+        return nn::load(*model, path, strict);
       },
-      arg("model"), arg("path"));
+      arg("model"), arg("path"), arg("strict"));
   m.def(
       "load_model",
       [](const std::string& path) {

@@ -11,7 +11,7 @@ using nb::handle;
 std::function<void(const Array&)> callable_of(handle f) {
   if (f.is_none()) return nullptr;
   std::shared_ptr<nb::object> held(new nb::object(nb::borrow(f)), [](nb::object* o) {
-    if (!Py_IsInitialized()) return;  // the interpreter is gone, and the object with it
+    if (!nb::is_alive()) return;  // the interpreter is gone, and the object with it
     nb::gil_scoped_acquire gil;
     delete o;
   });

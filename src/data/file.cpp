@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file_error.h"
+
 namespace snug::data {
 namespace {
 
@@ -40,10 +42,11 @@ void bad_file(const std::string& path, const std::string& what, const std::strin
 
 File::File(const std::string& path) : path_(path) {
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) bad_file(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
-  struct stat status;
+  if (descriptor_ < 0) throw FileError(path, "cannot be opened", errno);
+  struct stat status = {};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor_);
+    if (S_ISDIR(status.st_mode)) throw FileError(path, "cannot be opened", EISDIR);
     bad_file(path, "is no file");
   }
   size_ = status.st_size;

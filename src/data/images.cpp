@@ -5,6 +5,7 @@
 #include <iterator>
 #include <thread>
 
+#include "base/file_error.h"
 #include "data/file.h"
 #include "data/image.h"
 #include "data/source.h"
@@ -31,8 +32,7 @@ std::vector<std::string> entries_of(const fs::path& folder, bool folders) {
     if (folders ? it->is_directory(ignored) : it->is_regular_file(ignored) && is_image(it->path()))
       names.push_back(it->path().filename().string());
   }
-  if (error)
-    bad_file(folder.string(), fmt::format("the folder cannot be read: {}", error.message()));
+  if (error) throw FileError(folder.string(), "the folder cannot be read", error.value());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/file_error.h"
 #include "data/memory_shares.h"
 #include "data/pipeline.h"
 #include "data/windows.h"
@@ -231,6 +232,8 @@ class Loader::Impl {
   [[noreturn]] static void rethrow(const std::exception_ptr& error) {
     try {
       std::rethrow_exception(error);
+    } catch (const FileError&) {
+      throw;
     } catch (const Error& e) {
       throw e.at(current_origin());
     }

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/error.h"
+#include "base/file_error.h"
 #include "io/new_file.h"
 
 namespace snug::io {
@@ -38,7 +38,7 @@ std::vector<std::string> names_in(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error))
     names.push_back(entry.path().filename().string());
-  if (error) fail(Fault::Value, fmt::format("{}: cannot be read: {}", folder, error.message()));
+  if (error) throw FileError(folder, "cannot be read", error.value());
   return names;
 }
 

@@ -8,17 +8,17 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace snug::io {
 
 MappedFile map_file(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0)
-    fail(Fault::Value, fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
-  struct stat status;
+  if (descriptor < 0) throw FileError(path, "cannot be opened", errno);
+  struct stat status = {};
   if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor);
+    if (S_ISDIR(status.st_mode)) throw FileError(path, "cannot be opened", EISDIR);
     fail(Fault::Value, fmt::format("{}: is no file", path));
   }
   const auto size = static_cast<std::size_t>(status.st_size);

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/error.h"
+#include "base/file_error.h"
 
 namespace snug::io {
 
@@ -17,6 +17,8 @@ NewFile::NewFile(std::string path) : path_(std::move(path)) {
   static std::atomic<int> count = 0;
   aside_ = fmt::format("{}{}{}-{}", path_, kAside, getpid(), count++);
   descriptor_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
+    throw FileError(path_, "cannot be written", errno);
   if (descriptor_ < 0) failed("cannot be written");
 }
 

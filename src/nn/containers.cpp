@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nn/layers.h"
 #include "nn/options.h"
 #include "ops/arguments.h"
@@ -33,6 +35,15 @@ class Container : public Layer {
     return fmt::format("{}({})", kind_, fmt::join(parts, ", "));
   }
   std::vector<Named> inner() const override { return layers_; }
+  void replace(std::size_t i, LayerPtr layer) override {
+    if (i >= layers_.size())
+      fail(Fault::Index, fmt::format("{}: there is no layer {} of {}", kind_, i, layers_.size()));
+    if (!layer) fail(Fault::Type, fmt::format("{}: layer {} is empty", kind_, i));
+    layer->visit([&](const std::string&, const Layer& inside) {
+      if (&inside == this) fail(Fault::Value, fmt::format("{}: a layer inside itself", kind_));
+    });
+    layers_[i].layer = std::move(layer);
+  }
 
  protected:
   Expr call_part(std::size_t i, const Expr& x, Pass& pass) const {
@@ -48,6 +59,14 @@ class Container : public Layer {
 class Sequential : public Container {
  public:
   explicit Sequential(std::vector<Named> layers) : Container("Sequential", std::move(layers)) {}
+  LayerPtr part(std::size_t begin, std::size_t end) const override {
+    std::vector<Named> layers = inner();
+    end = std::min(end, layers.size());
+    begin = std::min(begin, end);
+    const auto first = layers.begin();
+    return sequential({first + static_cast<std::ptrdiff_t>(begin),
+                       first + static_cast<std::ptrdiff_t>(end)});
+  }
 
  protected:
   Expr forward(const Expr& x, Pass& pass) override {
@@ -64,11 +83,39 @@ class Residual : public Container {
 
  protected:
   Expr forward(const Expr& x, Pass& pass) override {
-    Expr y = call_part(0, x, pass);
-    return act_(y + (count() > 1 ? call_part(1, x, pass) : x));
+    const Expr y = call_part(0, x, pass);
+    const Expr shortcut = count() > 1 ? call_part(1, x, pass) : x;
+    require_equal_sizes(y, shortcut, pass.path);
+    return act_(y + shortcut);
   }
 
  private:
+  void require_equal_sizes(const Expr& y, const Expr& shortcut, const std::string& path) const {
+    const Dims &a = y.type().shape, &b = shortcut.type().shape;
+    bool equal = a.size() == b.size();
+    for (std::size_t i = 0; equal && i < a.size(); ++i)
+      equal = a[i] < 0 || b[i] < 0 || a[i] == b[i] || a[i] == 1 || b[i] == 1;
+    if (equal) return;
+    const bool projected = count() > 1;
+    std::string hint = projected ? "" : "make it so in the body, or give a shortcut that does";
+    if (!projected && a.size() == b.size() && a.size() == 4 && a[1] > 0)
+      hint = fmt::format("give a projection: shortcut Conv2d({}, 1{})", a[1],
+                         stride_of(a, b) > 1 ? fmt::format(", stride={}", stride_of(a, b)) : "");
+    if (!projected && a.size() == b.size() && a.size() == 2 && a[1] > 0)
+      hint = fmt::format("give a projection: shortcut Dense({})", a[1]);
+    fail(Fault::Shape,
+         fmt::format("Residual{}: the body gives {}, the {} {}",
+                     path.empty() ? "" : " " + path, describe_shape(a),
+                     projected ? "shortcut" : "input is", describe_shape(b)),
+         hint);
+  }
+
+  /// By how much images get smaller, if by a whole number; 1 if that is not known.
+  static std::int64_t stride_of(const Dims& small, const Dims& large) {
+    if (small[2] <= 0 || large[2] <= small[2]) return 1;
+    return (large[2] + small[2] - 1) / small[2];
+  }
+
   Activation act_;
 };
 

@@ -64,11 +64,13 @@ Expr Layer::call_inner(const Expr& x, Pass& pass, const std::string& name) {
     throw Error(e.fault(), fmt::format("{} ({})", e.message(), place_of(pass.path, *this)),
                 e.hint(), e.origin());
   }
-  if (leaf && pass.visited) pass.visited({pass.path, *this, x, y});
+  if (pass.visited && (leaf || !own().empty())) pass.visited({pass.path, *this, x, y});
   return y;
 }
 
 void Layer::make_for(const Expr* x, const std::string& path, std::uint64_t seed) {
+  making_path_ = path;
+  making_seed_ = seed;
   if (!parametric_) return;
   std::int64_t size = size_;
   if (x && axis_ != kNoAxis) {
@@ -88,8 +90,6 @@ void Layer::make_for(const Expr* x, const std::string& path, std::uint64_t seed)
          fmt::format("the size of axis {} of the input is not known, which the parameters need{}",
                      axis_, x ? "" : fmt::format(" ({})", place_of(path, *this))),
          "call build with the sizes of the input, or give the layer its input size");
-  making_path_ = path;
-  making_seed_ = seed;
   try {
     make(size);
   } catch (...) {
@@ -125,10 +125,13 @@ void Layer::visit(const std::function<void(const std::string& path, Layer& layer
 
 std::vector<Parameter> Layer::parameters() {
   std::vector<Parameter> all;
+  std::unordered_set<const Variable*> seen;
   visit([&](const std::string& path, Layer& layer) {
     if (!layer.made_) layer.make_for(nullptr, path, kDefaultSeed);
-    for (Parameter p : layer.own_) {
+    for (Parameter p : layer.own()) {
+      if (!seen.insert(p.variable.get()).second) continue;
       p.name = joined(path, p.name);
+      p.trainable = p.trainable && !layer.frozen_;
       all.push_back(std::move(p));
     }
   });
@@ -140,6 +143,33 @@ std::vector<Expr> Layer::trainable() {
   for (const Parameter& p : parameters())
     if (p.trainable) variables.push_back(p.variable);
   return variables;
+}
+
+void Layer::freeze(bool frozen) {
+  visit([&](const std::string&, Layer& layer) { layer.frozen_ = frozen; });
+}
+
+LayerPtr Layer::at(const std::string& path) const {
+  std::vector<std::string> names;
+  for (const Named& part : inner()) {
+    if (path == part.name) return part.layer;
+    if (path.starts_with(part.name + ".")) return part.layer->at(path.substr(part.name.size() + 1));
+    names.push_back(part.name);
+  }
+  const std::string text = describe();
+  fail(Fault::Index, fmt::format("{} has no layer \"{}\"", text.substr(0, text.find('(')), path),
+       names.empty() ? "it has no layers inside"
+                     : fmt::format("it has {}", fmt::join(names, ", ")));
+}
+
+void Layer::replace(std::size_t, LayerPtr) {
+  fail(Fault::Type, fmt::format("{}: the layers inside cannot be replaced", describe()),
+       "Sequential, Residual, Concat and Skip can");
+}
+
+LayerPtr Layer::part(std::size_t, std::size_t) const {
+  fail(Fault::Type, fmt::format("{} has no parts", describe()),
+       "slices are of Sequential; take single layers by number or name");
 }
 
 }  // namespace snug::nn

@@ -25,11 +25,11 @@ using Updates = std::vector<std::pair<Expr, Expr>>;
 /// A value of a layer that lives between calls.
 struct Parameter {
   std::string name;       // "features.0.weight"
-  Expr variable;          // shared; its sizes are fixed
-  bool trainable = true;  // false: a buffer, as running statistics
+  Expr variable;          // shared
+  bool trainable = true;  // false: a buffer, as running statistics, or of a frozen layer
   Expr mask = {};         // shared bools: where updates are let through (nn/prune.h); null: all
 
-  std::int64_t size() const { return product(variable.type().shape); }
+  std::int64_t size() const { return product(as_shared(variable)->shape()); }
   std::int64_t bytes() const { return size() * size_of(variable.dtype()); }
 };
 
@@ -61,7 +61,7 @@ struct Named {
 /// A layer makes its parameters in the first pass, from the size of one axis of its input, unless
 /// that size was given. Their names and values follow from the place of the layer in the model and
 /// the seed of the pass.
-class Layer {
+class Layer : public std::enable_shared_from_this<Layer> {
  public:
   virtual ~Layer() = default;
 
@@ -73,16 +73,29 @@ class Layer {
 
   /// Makes all parameters for inputs of these sizes; -1: any. No value is computed.
   void build(const Dims& input, std::uint64_t seed = kDefaultSeed, DType dtype = default_float());
-  /// Of this layer and those inside it, by name; a layer that occurs twice counts once. An error
-  /// if the size of an input is not known yet.
+  /// Of this layer and those inside it, by name; what occurs twice counts once. An error if the
+  /// size of an input is not known yet.
   std::vector<Parameter> parameters();
   std::vector<Expr> trainable();  // variables of the trainable ones
 
+  /// This layer and those inside it are not trained in expressions made from now on: their
+  /// parameters are not among the trainable ones, and batch_norm keeps and uses its running
+  /// statistics. `frozen = false` undoes it.
+  void freeze(bool frozen = true);
+  bool frozen() const { return frozen_; }
+
   virtual std::string describe() const = 0;  // "Dense(128)"
   virtual std::vector<Named> inner() const { return {}; }
+  /// The layer at a path inside this one: "features.0". An unknown path is an Index error.
+  LayerPtr at(const std::string& path) const;
+  /// Puts another layer in the place of number `i` of the inner ones. Its parameters are made in
+  /// the next pass.
+  virtual void replace(std::size_t i, LayerPtr layer);
+  /// Layers [begin, end) of a sequential as one, with their names and parameters.
+  virtual LayerPtr part(std::size_t begin, std::size_t end) const;
   /// This layer and those inside it with their paths, outer ones first.
   void visit(const std::function<void(const std::string& path, Layer& layer)>& f);
-  std::vector<Parameter>& own() { return own_; }  // names without the path
+  virtual std::vector<Parameter>& own() { return own_; }  // names without the path
 
  protected:
   Layer() = default;
@@ -97,14 +110,15 @@ class Layer {
            const Fans& fans = {}, bool trainable = true);
   const Expr& variable(std::size_t i) const { return own_[i].variable; }
 
+  std::vector<Parameter> own_;
+
  private:
   void make_for(const Expr* x, const std::string& path, std::uint64_t seed);
 
-  bool parametric_ = false, made_ = false;
+  bool parametric_ = false, made_ = false, frozen_ = false;
   int axis_ = 0;
   std::int64_t size_ = 0;
-  std::vector<Parameter> own_;
-  std::string making_path_;  // while parameters are made
+  std::string making_path_;  // of the pass, which parameters are made in
   std::uint64_t making_seed_ = 0;
 };
 

@@ -102,7 +102,7 @@ struct NormOptions {
   bool affine = true;     // a trainable scale and shift
   std::int64_t in = 0;    // size of the axis; 0: taken from the input
 };
-/// Over all axes but 1, per channel; with running statistics if not training.
+/// Over all axes but 1, per channel; with running statistics if not training, or frozen.
 LayerPtr batch_norm(const NormOptions& options = {});
 /// Over the last axis.
 LayerPtr layer_norm(const NormOptions& options = {});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ops/arguments.h"
+#include "ops/rows.h"
 
 namespace snug::nn {
 namespace {
@@ -20,6 +21,21 @@ void require_both(const char* what, const Arg& a, const Arg& b) {
   require_expr(what, b.expr);
 }
 
+/// Targets of the sizes that the predictions `p` need: those of its first axes. Errors name `what`
+/// instead of the op that meets both first.
+Expr with_sizes_of(const char* what, const Expr& p, const Expr& y) {
+  std::vector<Expr> wanted;
+  for (int i = 0; i < y.ndim(); ++i) {
+    const bool stretches = ((p.type().broadcast | y.type().broadcast) >> i & 1) != 0;
+    wanted.push_back(shape_i(stretches ? y : p, i));
+  }
+  if (wanted.empty()) return y;
+  return apply(ops::broadcast_to, {y, make_vector(wanted)},
+               {{"broadcast", std::int64_t{y.type().broadcast}},
+                {"for", std::string("targets")},
+                {"who", std::string(what)}});
+}
+
 /// Targets in the dtype of the predictions and with as many dimensions.
 Expr targets_like(const char* what, const Expr& p, const Expr& y) {
   if (p.ndim() != y.ndim())
@@ -28,7 +44,7 @@ Expr targets_like(const char* what, const Expr& p, const Expr& y) {
                      y.ndim()),
          p.ndim() == y.ndim() + 1 ? "flatten the predictions, or give the targets the missing axis"
                                   : "");
-  return cast(y, p.dtype());
+  return cast(with_sizes_of(what, p, y), p.dtype());
 }
 
 Expr difference(const char* what, const Arg& predictions, const Arg& targets) {
@@ -57,7 +73,9 @@ Classes classes_of(const char* what, const Arg& given, const Arg& targets, std::
          "targets are class numbers (integers, one dimension less) or distributions (as many "
          "dimensions)");
   p = moveaxis(p, {axis}, {-1});
-  if (!numbers) return {p, cast(moveaxis(y, {axis}, {-1}), p.dtype()), false};
+  if (!numbers)
+    return {p, cast(with_sizes_of(what, p, moveaxis(y, {axis}, {-1})), p.dtype()), false};
+  y = with_sizes_of(what, p, y);
   if (p.ndim() == 1) return {dimshuffle(p, {-1, 0}), dimshuffle(y, {-1}), true};
   if (p.ndim() > 2) {
     p = snug::reshape(p, {int64_constant(-1), shape_i(p, -1)});

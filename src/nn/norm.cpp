@@ -54,7 +54,7 @@ class BatchNorm : public Layer {
     add("bias", {size}, init::zeros());
   }
   Expr forward(const Expr& x, Pass& pass) override {
-    return pass.training ? with_statistics_of_batch(x) : with_running_statistics(x);
+    return pass.training && !frozen() ? with_statistics_of_batch(x) : with_running_statistics(x);
   }
 
  private:

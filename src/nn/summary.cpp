@@ -87,7 +87,7 @@ std::string bytes_text(std::int64_t bytes) {
 
 std::vector<std::string> cells(const LayerSummary& l, const std::string& output) {
   return {l.name,
-          l.kind,
+          l.kind + (l.frozen && l.parameters > 0 ? " [frozen]" : ""),
           output,
           with_commas(l.parameters),
           flops_text(l.flops),
@@ -101,6 +101,7 @@ nlohmann::ordered_json as_json(const LayerSummary& l) {
           {"output", std::vector<std::int64_t>(l.output.begin(), l.output.end())},
           {"parameters", l.parameters},
           {"trainable", l.trainable},
+          {"frozen", l.frozen},
           {"flops", l.flops},
           {"parameter_bytes", l.parameter_bytes},
           {"activation_bytes", l.activation_bytes}};
@@ -117,15 +118,19 @@ Summary summarise(Layer& model, const Dims& sizes, DType dtype) {
            "give the size of a batch, too");
   Summary s{sizes, {}, {.name = "total", .kind = {}, .output = {}}};
   std::unordered_set<const Layer*> seen;
-  // An outer layer may have parameters of its own, but those there are do not.
+  // A layer of others comes after them, if it has parameters of its own: with the rest of the work.
   Pass pass{.visited = [&](const Visit& v) {
     LayerSummary l{v.path, v.layer.describe(), v.output.type().shape};
     l.flops = same(v.input, v.output) ? 0 : flops_between({v.output}, {v.input});
+    for (const LayerSummary& inside : s.layers)
+      if (v.path.empty() || inside.name.starts_with(v.path + ".")) l.flops -= inside.flops;
+    l.flops = std::max(l.flops, 0.0);
     l.activation_bytes = new_bytes(v);
+    l.frozen = v.layer.frozen();
     if (seen.insert(&v.layer).second)
       for (const Parameter& p : v.layer.own()) {
         l.parameters += p.size();
-        l.trainable += p.trainable ? p.size() : 0;
+        l.trainable += p.trainable && !l.frozen ? p.size() : 0;
         l.parameter_bytes += p.bytes();
       }
     s.layers.push_back(std::move(l));

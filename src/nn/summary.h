@@ -12,6 +12,7 @@ struct LayerSummary {
   std::string kind;  // "Conv2d(64, 3x3, relu)"
   Dims output;
   std::int64_t parameters = 0, trainable = 0;  // numbers; a layer that occurs again has none
+  bool frozen = false;
   double flops = 0;  // 2 per multiply-add of products and convolutions; others are not counted
   std::int64_t parameter_bytes = 0, activation_bytes = 0;  // activations: of the output
 };

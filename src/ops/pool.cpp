@@ -5,9 +5,9 @@
 #include "ops/rules.h"
 
 /// Pooling over the last axes, as many as `window` has. attrs: window, stride, pad (low and high of
-/// every axis), partial (a window that begins inside the padded images and ends beyond them counts)
-/// and mode (of averages). Every window has a cell inside the images, since pads are smaller than
-/// the window.
+/// every axis), partial (a window that begins inside the padded images and ends beyond them counts),
+/// mode (of averages) and without_index (of max_pool: its second output is empty, since nobody reads
+/// it). Every window has a cell inside the images, since pads are smaller than the window.
 namespace snug::ops {
 namespace {
 
@@ -165,7 +165,7 @@ void max_pool_reference(const ReferenceArgs& r) {
                   window = k;
                   best = i;
                   r.y[0].set(k, x.at(i));
-                  r.y[1].i[k] = cell;
+                  if (!r.attrs.has("without_index")) r.y[1].i[k] = cell;
                 });
 }
 
@@ -256,7 +256,12 @@ const OpDef max_pool = {
           if (f.in(0).dtype == DType::Bool)
             f.error(Fault::Type, "bools have no maximum here", "cast them to an integer type");
           f.out(pooled(f, p, f.in(0), f.in(0).dtype));
-          f.out(pooled(f, p, f.in(0), index_dtype(p)));
+          Type index = pooled(f, p, f.in(0), index_dtype(p));
+          if (f.attrs.has("without_index")) {
+            index.dims[0] = f.sizes.zero();
+            index.broadcast &= static_cast<std::uint8_t>(~1u);
+          }
+          f.out(std::move(index));
         },
     .grad = [](const GradArgs& g) -> Exprs { return {unpool(g.dy[0], g.y[1], g.x[0], g.attrs)}; },
     .reference = max_pool_reference,

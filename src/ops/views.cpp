@@ -73,7 +73,8 @@ void dimshuffle_reference(const ReferenceArgs& r) {
 
 // ---- broadcast_to ----
 
-/// Axis `k` of the result has the size of the argument. Attr "for": what the user asked for.
+/// Axis `k` of the result has the size of the argument. Attr "for": what the user asked for; "who"
+/// names the loss that has targets.
 void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t k) {
   const std::string asked = f.attrs.has("for") ? f.attrs.text("for") : "";
   const std::string message =
@@ -82,11 +83,15 @@ void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t 
       : asked == "cross"         ? "cross: the vectors have the shape {0}, not {1}"
       : asked == "split"         ? "split: the last part has shape {0}, but {1} is asked for"
       : asked == "repeat"        ? "repeat: repeats has shape {0}, the axis has {1}"
+      : asked == "targets"       ? f.attrs.text("who") +
+                                       ": the targets (labels) have shape {0}, the predictions "
+                                       "need {1}"
                                  : "{0} does not stretch to {1}";
   const std::string hint =
       asked.empty()
           ? fmt::format("sizes differ on axis {}, which stretches only if its type says so", k)
-          : "";
+      : asked == "targets" ? "give as many targets as there are predictions: one per row"
+                           : "";
   auto have = f.sizes.known(size), want = f.sizes.known(wanted[k]);
   if (have && want && *have != *want) {
     const std::vector<Dims> shapes{known_dims(f.sizes, f.in(0).dims), known_dims(f.sizes, wanted)};

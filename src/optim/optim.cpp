@@ -193,8 +193,14 @@ std::vector<Expr> gradients_of(const Rule& rule, const Cost& cost,
   return all;
 }
 
-std::string name_of_parameter(const Expr& p, std::size_t i) {
-  return p.name().empty() ? fmt::format("parameter_{}", i) : p.name();
+/// Names differ: parts of models may be put together whose parameters have the same ones.
+std::string name_of_parameter(const std::vector<Expr>& parameters, std::size_t i) {
+  const std::string name = parameters[i].name();
+  if (name.empty()) return fmt::format("parameter_{}", i);
+  const auto own = parameters.begin() + static_cast<std::ptrdiff_t>(i);
+  const bool taken = std::any_of(parameters.begin(), own,
+                                 [&](const Expr& p) { return p.name() == name; });
+  return taken ? fmt::format("{}_{}", name, i) : name;
 }
 
 Expr counter(const char* name) { return shared(Recipe{DType::I64, {}}, name); }
@@ -213,7 +219,7 @@ class Accumulation {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const Expr& p = parameters[i];
       Expr sum = shared(Recipe{p.dtype(), as_shared(p)->shape()},
-                        name_of_parameter(p, i) + ".gradient", p.type().broadcast);
+                        name_of_parameter(parameters, i) + ".gradient", p.type().broadcast);
       Expr total = sum + gradients[i];
       pairs_.emplace_back(sum, switch_(due_, zeros_like(total), total));
       states_.push_back(sum);
@@ -249,7 +255,7 @@ void add_averages(const std::vector<Expr>& parameters, double decay, Updates& ou
     Expr next = p;
     for (const auto& [variable, value] : out.pairs)
       if (same(variable, p)) next = value;
-    Expr average = copy_of(p, name_of_parameter(p, i) + ".average");
+    Expr average = copy_of(p, name_of_parameter(parameters, i) + ".average");
     made.emplace_back(average, typed_number(decay, p.dtype()) * average +
                                    typed_number(1 - decay, p.dtype()) * next);
     out.states.push_back(average);
@@ -289,7 +295,7 @@ Updates make(const Rule& rule, const Cost& cost, const std::vector<Expr>& parame
     Expr g = gradients[i];
     if (decay > 0) g = g + typed_number(decay, p.dtype()) * p;
     const auto first = static_cast<std::ptrdiff_t>(out.pairs.size());
-    rule.step({options, out, p, g, name_of_parameter(p, i), number, rate64});
+    rule.step({options, out, p, g, name_of_parameter(parameters, i), number, rate64});
     // The parameter before its state: what is computed of the step number then comes before both,
     // so that one loop makes them all.
     std::rotate(out.pairs.begin() + first, out.pairs.end() - 1, out.pairs.end());

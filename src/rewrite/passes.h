@@ -34,6 +34,10 @@ std::optional<Graph> simplify(const Graph&, RuleCounts&);
 /// Exact. Gradients are taken of this form, so no image of full size is kept for them.
 std::optional<Graph> relu_behind_pool(const Graph&, RuleCounts&);
 
+/// max_pool writes no index that nobody reads.   max_pool(x) -> max_pool(x, without_index)
+/// Gives: an index only where a gradient asks for it.
+std::optional<Graph> pool_without_index(const Graph&, RuleCounts&);
+
 /// Ops that exist for the sake of the rules before become loops.   softmax(x) -> exp(x - max(x)) /
 /// ..
 std::optional<Graph> expand(const Graph&, RuleCounts&);

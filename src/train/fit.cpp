@@ -1,9 +1,12 @@
 #include "train/fit.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <sstream>
 
 #include "io/checkpoints.h"
 #include "train/progress.h"
@@ -111,6 +114,69 @@ struct Standing {
   double best = std::numeric_limits<double>::quiet_NaN();
   std::int64_t best_epoch = 0;
 };
+
+/// The words of a text that `others` has not.
+std::vector<std::string> words_without(const std::string& text, const std::string& others) {
+  const auto words_of = [](const std::string& joined) {
+    std::istringstream stream(joined);
+    return std::vector<std::string>{std::istream_iterator<std::string>(stream), {}};
+  };
+  const std::vector<std::string> known = words_of(others);
+  std::vector<std::string> out;
+  for (const std::string& word : words_of(text))
+    if (std::find(known.begin(), known.end(), word) == known.end()) out.push_back(word);
+  return out;
+}
+
+constexpr const char* kOtherFolder = "or begin a new training in another folder";
+
+/// An error unless a checkpoint is of a training with the same loss, optimizer and parameters.
+void require_same_training(const io::Metadata& then, const io::Metadata& now,
+                           const std::string& path) {
+  for (const auto& [key, value] : now) {
+    const auto found = then.find(key);
+    if (found == then.end() || found->second == value) continue;
+    const std::string name = key.substr(key.find('.') + 1);
+    const std::string& before = found->second;
+    if (name == "trained") {
+      const auto frozen = words_without(before, value), thawed = words_without(value, before);
+      const bool less = !frozen.empty();
+      fail(Fault::Value,
+           fmt::format("{}: is of a training that {} {}", path,
+                       less ? "also trained" : "did not train",
+                       fmt::join(less ? frozen : thawed, ", ")),
+           fmt::format("{} the same layers, {}", less ? "unfreeze" : "freeze", kOtherFolder));
+    }
+    if (name == "fields")
+      fail(Fault::Value,
+           fmt::format("{}: is of a training on rows of {}; these are {}", path, before, value),
+           fmt::format("give the same data and transforms, {}", kOtherFolder));
+    fail(Fault::Value,
+         fmt::format("{}: is of a training with {} {}, this one has {}", path, name, before, value),
+         fmt::format("go on with the {} it had, {}", name, kOtherFolder));
+  }
+}
+
+/// "60000 rows in batches of 128, shuffled"
+std::string order_text(const data::LoaderState& s) {
+  std::string text = fmt::format("{} rows in batches of {}, {}", s.rows, s.batch_rows,
+                                 s.shuffle ? "shuffled" : "in order");
+  if (s.window_rows > 0) text += fmt::format(" within windows of {} rows", s.window_rows);
+  return text;
+}
+
+void require_same_order(const data::LoaderState& then, data::LoaderState now,
+                        const std::string& path) {
+  now.seed = then.seed;
+  now.epoch = then.epoch;
+  now.batch = then.batch;
+  if (then == now) return;
+  fail(Fault::Value,
+       fmt::format("{}: is of a training on {}; these data are {}", path, order_text(then),
+                   order_text(now)),
+       fmt::format("give the same data, batch, shuffle and memory of the loader, {}",
+                   kOtherFolder));
+}
 
 class Loop {
  public:
@@ -297,6 +363,7 @@ class Loop {
     file.tensors.push_back(
         {"progress/history",
          doubles(past, static_cast<std::int64_t>(history_.epochs.size()), 2 + 2 * columns)});
+    file.metadata.insert(trainer_.identity().begin(), trainer_.identity().end());
     file.metadata["epoch"] = fmt::format("{}", now_.epoch);
     file.metadata["trained"] = now_.trained ? "1" : "0";
     file.metadata["best_epoch"] = fmt::format("{}", now_.best_epoch);
@@ -322,6 +389,8 @@ class Loop {
     for (const StateNumber& n : kPosition) position.*n.member = number(n.name);
     position.seed = static_cast<std::uint64_t>(number("data.seed"));
     position.shuffle = number("data.shuffle") != 0;
+    require_same_training(file.metadata, trainer_.identity(), found->path);
+    require_same_order(position, data_.state(), found->path);
     const auto columns = static_cast<std::int64_t>(now_.sums.size());
     const Array sums = table(file, found->path, "progress/sums", 1, columns + 2);
     for (std::int64_t i = 0; i < columns; ++i) then.sums.push_back(sums.at_double(i));
@@ -425,21 +494,50 @@ std::map<std::string, double> evaluate(const Function& evaluation, data::Loader&
   return named;
 }
 
+std::string Epoch::describe() const {
+  const auto numbers = [](double loss, const std::vector<double>& others) {
+    std::string text = fmt::format("loss {:.4f}", loss);
+    for (double value : others) text += fmt::format(" {:.4f}", value);
+    return text;
+  };
+  std::string text = fmt::format("<epoch {}: {}", number, numbers(loss, metrics));
+  if (validation_loss != 0 || !validation_metrics.empty())
+    text += ", validation_" + numbers(validation_loss, validation_metrics);
+  return text + fmt::format(", {} steps{}>", step, best ? ", best" : "");
+}
+
+std::string History::describe() const {
+  std::vector<std::string> names;
+  for (bool validation : {false, true})
+    for (std::size_t i = 0; i <= metrics.size() && (validated || !validation); ++i)
+      names.push_back((validation ? "validation_" : "") + (i == 0 ? "loss" : metrics[i - 1]));
+  std::string text = "epoch";
+  for (const std::string& name : names) text += fmt::format("  {:>8}", name);
+  // Of many epochs the first and the last ones.
+  constexpr std::size_t kEnd = 5;
+  for (std::size_t k = 0; k < epochs.size(); ++k) {
+    if (epochs.size() > 2 * kEnd + 1 && k == kEnd) {
+      text += "\n  ...";
+      k = epochs.size() - kEnd;
+    }
+    text += fmt::format("\n{:>5}", epochs[k].number);
+    for (const std::string& name : names)
+      text += fmt::format("  {:>{}.4f}", find_watched(name, metrics, validated).of(epochs[k]),
+                          std::max<std::size_t>(name.size(), 8));
+    if (epochs[k].number == best_epoch) text += "  best";
+  }
+  std::string end;
+  if (stopped_early) end += ", stopped early";
+  if (interrupted) end += ", interrupted";
+  if (!resumed_from.empty()) end += ", resumed from " + resumed_from;
+  return text + fmt::format("\n{} epochs{}", epochs.size(), end);
+}
+
 std::vector<double> History::values(const std::string& name) const {
   const Watched watched = find_watched(name, metrics, validated);
   std::vector<double> out;
   for (const Epoch& e : epochs) out.push_back(watched.of(e));
   return out;
-}
-
-void save(Layer& model, const std::string& path) {
-  io::TensorFile file;
-  put_values(values_of(model), file);
-  io::save(path, file);
-}
-
-void load(Layer& model, const std::string& path) {
-  take_values(values_of(model), io::load(path), path);
 }
 
 }  // namespace snug::nn

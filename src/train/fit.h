@@ -37,6 +37,7 @@ struct Epoch {
   bool best = false;   // so far
   double seconds = 0;  // 0 for epochs before a resume
   double rows_per_second = 0;
+  std::string describe() const;  // one line
 };
 
 struct History {
@@ -50,6 +51,7 @@ struct History {
   std::vector<std::string> skipped;  // damaged and foreign checkpoints, and why
   /// One number per epoch: of "loss", a metric, or one of them with "validation_" in front.
   std::vector<double> values(const std::string& name) const;
+  std::string describe() const;  // an aligned table
 };
 
 enum class Progress : std::uint8_t { Auto, Bar, Lines, Silent };  // Auto: a bar on a terminal
@@ -109,7 +111,18 @@ std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
 
 /// Writes and reads the parameters and running statistics of a model; ".safetensors" or ".npz".
 void save(Layer& model, const std::string& path);
-/// A Value error if a parameter is missing or has another type.
-void load(Layer& model, const std::string& path);
+
+/// What `load` did, by the names of parameters.
+struct LoadReport {
+  std::vector<std::string> loaded;
+  std::vector<std::string> missing;    // in the model alone
+  std::vector<std::string> different;  // "NAME: TYPE in the file, TYPE in the model"
+  std::vector<std::string> left_over;  // in the file alone; other parts of a checkpoint do not count
+  bool complete() const { return missing.empty() && different.empty() && left_over.empty(); }
+  std::string describe() const;
+};
+/// With `strict` it is a Value error, and nothing changes, unless model and file have the same
+/// parameters. Otherwise those of the same name and type are taken; an error if there are none.
+LoadReport load(Layer& model, const std::string& path, bool strict = true);
 
 }  // namespace snug::nn

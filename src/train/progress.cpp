@@ -35,16 +35,24 @@ ProgressView::ProgressView(Progress kind) : kind_(kind) {
 std::string ProgressView::bar(const Numbers& n, int width) {
   const double rate = n.seconds > 0 ? static_cast<double>(n.rows) / n.seconds : 0;
   const double part = n.batches > 0 ? static_cast<double>(n.batch) / n.batches : 0;
-  std::string left = fmt::format("epoch {}/{} step {}/{} ", n.epoch, n.epochs, n.batch, n.batches);
-  std::string right = fmt::format(" loss {:.4f}", n.loss);
-  if (!n.metric_name.empty()) right += fmt::format(" {} {:.4f}", n.metric_name, n.metric);
-  right +=
-      fmt::format(" {:.0f} rows/s {}", rate, describe_bytes(static_cast<std::uint64_t>(n.bytes)));
+  const std::string left =
+      fmt::format("epoch {}/{} step {}/{} ", n.epoch, n.epochs, n.batch, n.batches);
+  std::string metric, eta;
+  if (!n.metric_name.empty()) metric = fmt::format(" {} {:.4f}", n.metric_name, n.metric);
   if (rate > 0 && n.batch > 0) {
     const double rest = static_cast<double>(n.epochs - n.epoch) + 1 - part;
     const double rows = static_cast<double>(n.rows) / n.batch * n.batches * rest;
-    right += " ETA " + clock_text(rows / rate);
+    eta = " ETA " + clock_text(rows / rate);
   }
+  std::string speed = fmt::format(" {:.0f} rows/s", rate);
+  std::string bytes = " " + describe_bytes(static_cast<std::uint64_t>(n.bytes));
+  const std::string loss = fmt::format(" loss {:.4f}", n.loss);
+  // What does not fit goes, the least important first.
+  for (std::string* field : {&speed, &bytes, &metric})
+    if (left.size() + loss.size() + metric.size() + speed.size() + bytes.size() + eta.size() >=
+        static_cast<std::size_t>(std::max(width, 1)))
+      field->clear();
+  const std::string right = loss + metric + speed + bytes + eta;
   const int room = width - 1 - static_cast<int>(left.size() + right.size()) - 2;
   std::string line = left;
   if (room >= 4) {

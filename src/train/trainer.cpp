@@ -55,6 +55,28 @@ std::vector<Expr> outputs_of(const Expr& predictions, const Expr& targets,
 
 constexpr std::string_view kMask = "mask/";
 
+/// The rate and other numbers may change on the way, unless they decide what state there is.
+io::Metadata identity_of(Layer& model, const std::vector<data::Field>& fields,
+                         const FitOptions& options) {
+  const optim::Options& o = options.optim;
+  std::vector<std::string> inputs, trained;
+  for (const data::Field& field : fields) 
+    inputs.push_back(fmt::format("{} {}", name_of(field.dtype), describe_shape(field.shape)));
+  for (const Parameter& p : model.parameters())
+    if (p.trainable) trained.push_back(p.name);
+  io::Metadata all{{"fit.fields", fmt::format("{}", fmt::join(inputs, "; "))},
+                   {"fit.loss", options.loss.name},
+                   {"fit.optimizer", options.optimizer},
+                   {"fit.accumulate", o.accumulate > 1 ? "on" : "off"},
+                   {"fit.average", o.average > 0 ? "on" : "off"},
+                   {"fit.trained", fmt::format("{}", fmt::join(trained, " "))}};
+  if (options.optimizer == "rmsprop") {
+    all["fit.centered"] = o.centered ? "on" : "off";
+    all["fit.momentum"] = o.momentum.value_or(0) > 0 ? "on" : "off";
+  }
+  return all;
+}
+
 /// The updates with pruned elements kept at 0, in averages of the parameters, too.
 Updates masked_updates(const optim::Updates& updates, Layer& model) {
   Updates pairs = masked(updates.pairs, model);
@@ -109,6 +131,13 @@ std::vector<NamedValue> masks_of(Layer& model) {
   return out;
 }
 
+bool is_training_state(const std::string& name) {
+  for (std::string_view start : {kMask, std::string_view("optimizer/"), std::string_view("random/"),
+                                 std::string_view("progress/")})
+    if (name.starts_with(start)) return true;
+  return false;
+}
+
 void put_values(std::span<const NamedValue> values, io::TensorFile& file) {
   for (const NamedValue& v : values) file.tensors.push_back({v.name, v.shared->get_value(true)});
 }
@@ -159,6 +188,11 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   Pass pass{.training = true};
   const Expr predictions = model(x, pass);
   std::vector<Expr> outputs = outputs_of(predictions, y, options);
+
+  if (model.trainable().empty())
+    fail(Fault::Value, "fit: no parameter of the model is trained",
+         model.parameters().empty() ? "it has none" : "its layers are frozen: unfreeze some");
+  identity_ = identity_of(model, fields, options);
 
   optim::Options optim = options.optim;
   if (!optim.rate.schedule) {  // a variable: it can change without new code

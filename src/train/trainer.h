@@ -15,6 +15,8 @@ struct NamedValue {
 };
 /// Parameters and running statistics.
 std::vector<NamedValue> values_of(Layer& model);
+/// True for what a checkpoint has beside them.
+bool is_training_state(const std::string& name);
 /// Masks of pruned parameters: "mask/NAME".
 std::vector<NamedValue> masks_of(Layer& model);
 void put_values(std::span<const NamedValue> values, io::TensorFile& file);
@@ -44,6 +46,9 @@ class Trainer {
   /// Everything that a step changes, by name: parameters and running statistics under their own
   /// names, "mask/...", "optimizer/...", "random/...".
   void save(io::TensorFile& file) const;
+  /// What a training that goes on must have in common with the one that was saved, by name: its
+  /// loss, its optimizer, what is trained.
+  const io::Metadata& identity() const { return identity_; }
   /// All of it back; `path` is named by errors, which leave everything as it was.
   void restore(const io::TensorFile& file, const std::string& path) const;
   void save_parameters(io::TensorFile& file) const;  // and running statistics
@@ -79,6 +84,7 @@ class Trainer {
   std::size_t metrics_ = 0;
   Expr rate_;
   Dims row_, target_row_;
+  io::Metadata identity_;
 };
 
 }  // namespace snug::nn

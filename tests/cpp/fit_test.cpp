@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "train/progress.h"
 #include "train/trainer.h"
 
 namespace {
@@ -127,6 +128,52 @@ TEST(Fit, RestartBeginsAnew) {
   trainer.restart(*model());
   nn::History second = nn::fit(trainer, data, o);
   EXPECT_EQ(first.values("loss"), second.values("loss"));
+}
+
+TEST(Fit, LoadsWhatFits) {
+  Folder folder;
+  const std::string path = (folder.path / "model.safetensors").string();
+  nn::save(*model(), path);
+  nn::LayerPtr other = nn::sequential({nn::dense(8), nn::dropout(0.25), nn::dense(3)});
+  other->build({-1, 3});
+  EXPECT_THROW(nn::load(*other, path), Error);
+  const nn::LoadReport report = nn::load(*other, path, false);
+  EXPECT_EQ(report.loaded, (std::vector<std::string>{"0.weight", "0.bias"}));
+  EXPECT_EQ(report.different.size(), 2u);
+  EXPECT_FALSE(report.complete());
+  EXPECT_TRUE(nn::load(*model(), path).complete());
+  try {
+    nn::load(*other, path + "x.npz");
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_EQ(error.code(), ENOENT);
+    EXPECT_EQ(error.path(), path + "x.npz");
+  }
+}
+
+TEST(Fit, TheBarKeepsWhatIsImportant) {
+  nn::ProgressView::Numbers n;
+  n.epoch = 3;
+  n.epochs = 10;
+  n.batch = 100;
+  n.batches = 1000;
+  n.rows = 12800;
+  n.seconds = 10;
+  n.loss = 0.5;
+  n.metric = 0.75;
+  n.metric_name = "accuracy";
+  n.bytes = 500 << 20;
+  const std::string wide = nn::ProgressView::bar(n, 120);
+  EXPECT_EQ(wide.size(), 119u);
+  for (const char* part : {"[==", "accuracy 0.7500", "1280 rows/s", "500.00 MiB", "ETA 13:10"})
+    EXPECT_NE(wide.find(part), std::string::npos) << part << " in " << wide;
+  for (int width : {80, 64, 50}) {
+    const std::string bar = nn::ProgressView::bar(n, width);
+    EXPECT_LT(bar.size(), static_cast<std::size_t>(width));
+    EXPECT_TRUE(bar.ends_with("ETA 13:10")) << bar;
+    EXPECT_EQ(bar.find("rows/s"), std::string::npos) << bar;
+    EXPECT_EQ(bar.find("accuracy") != std::string::npos, width > 50) << bar;
+  }
 }
 
 TEST(Optim, ARuleFromCpp) {

@@ -93,6 +93,35 @@ TEST(Nn, ModelsAreMadeForOtherSizesAndClasses) {
             6 * 3 * 25 + 6 + 16 * 6 * 25 + 16 + 576 * 120 + 120 + 120 * 84 + 84 + 84 * 7 + 7);
 }
 
+TEST(Nn, PartsAreFoundReplacedAndFrozen) {
+  nn::LayerPtr model = small_model();
+  model->build({-1, 2, 8, 8});
+  EXPECT_EQ(model->at("features.0")->describe(), "Conv2d(4, 3x3)");
+  const Error missing = error_of([&] { model->at("features.7"); });
+  EXPECT_EQ(missing.fault(), Fault::Index);
+  EXPECT_EQ(missing.hint(), "it has 0, 1, 2, 3");
+  nn::LayerPtr part = model->at("features")->part(1, 3);
+  EXPECT_EQ(names(part->parameters())[0], "1.running_mean");
+  EXPECT_EQ(part->inner()[0].layer, model->at("features.1"));
+
+  model->at("features")->freeze();
+  EXPECT_EQ(model->trainable().size(), 2u);
+  EXPECT_EQ(nn::summarise(*model, {1, 2, 8, 8}).total.trainable, 64 * 3 + 3);
+  const Expr x = tensor4("x");
+  nn::Pass pass{.training = true};
+  const std::vector<Expr> features{(*model->at("features"))(x, pass)};
+  for (const Expr& e : topological(features))
+    if (SharedVariable* s = as_shared(e)) EXPECT_FALSE(s->find_default_update());
+  model->freeze(false);
+  EXPECT_EQ(model->trainable().size(), 6u);
+
+  model->at("classifier")->replace(2, nn::dense(5));
+  model->build({-1, 2, 8, 8});
+  EXPECT_EQ(nn::summarise(*model, {1, 2, 8, 8}).total.output, (Dims{1, 5}));
+  EXPECT_EQ(error_of([&] { model->replace(0, nn::sequential({model})); }).fault(), Fault::Value);
+  EXPECT_EQ(error_of([&] { model->at("features.0")->part(0, 1); }).fault(), Fault::Type);
+}
+
 TEST(Nn, PruningMasksUpdates) {
   nn::LayerPtr model = nn::dense(4, {.in = 4});
   EXPECT_DOUBLE_EQ(nn::prune(*model, 0.5).sparsity(), 0.5);

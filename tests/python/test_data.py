@@ -872,3 +872,12 @@ def test_examples_of_the_document(tmp_path, monkeypatch, capsys):
         exec(block, names)
     printed = capsys.readouterr().out.splitlines()
     assert printed == re.findall(r"^print\(.*\)  # (.*)$", text, re.MULTILINE)
+
+
+def test_loader_memory_has_a_repr():
+    loader = data.Loader(data.arrays(np.zeros((64, 1000), "float32")), batch=16, memory="8MiB")
+    next(iter(loader))
+    text = repr(loader.memory())
+    assert re.fullmatch(
+        r"<.* of at most 8.00 MiB: windows .*, batches .*, work .*; source .*>", text
+    ), text

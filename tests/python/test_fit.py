@@ -212,7 +212,7 @@ def test_save_and_load(tmp_path):
         same_values(values(model), values(other))
     before = values(model)
     nn.save(small_model(8), tmp_path / "b.safetensors")
-    with pytest.raises(ValueError, match=r'b.safetensors: "0.weight" is float32 \(2, 8\), not'):
+    with pytest.raises(ValueError, match=r"0.weight: float32 \(2, 8\) in the file"):
         nn.load(model, tmp_path / "b.safetensors")
     same_values(values(model), before)
 
@@ -262,15 +262,70 @@ def test_checkpoints_of_others(tmp_path):
         quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
     with pytest.raises(ValueError, match="of another model or optimizer"):
         quiet(small_model(8), spirals(40), epochs=2, folder=tmp_path, resume=True)
-    with pytest.raises(ValueError, match="of another model or optimizer"):
-        quiet(
-            small_model(), spirals(40), epochs=2, folder=tmp_path, resume=True, optimizer="adamax"
-        )
     newest = max(tmp_path.glob("checkpoint-*"))
     newest.write_bytes(newest.read_bytes()[:-1])
     history = quiet(small_model(), spirals(40), epochs=2, folder=tmp_path, resume=True)
     assert len(history.skipped) == 1 and newest.name in history.skipped[0]
     assert history.resumed_from != str(newest)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ({"optimizer": "momentum"}, {"optimizer": "nesterov"}, "with optimizer momentum, this one"),
+        ({}, {"optimizer": "sgd"}, "with optimizer adam, this one has sgd"),
+        ({}, {"accumulate": 2}, "with accumulate off, this one has on"),
+        ({"average": 0.9}, {"average": 0}, "with average on, this one has off"),
+        ({"optimizer": "rmsprop"}, {"centered": True}, "with centered off, this one has on"),
+        ({"optimizer": "rmsprop"}, {"momentum": 0.9}, "with momentum off, this one has on"),
+        ({}, {"loss": "mse"}, "with loss cross_entropy, this one has mse"),
+        ({}, {"batch": 10}, "40 rows in batches of 20, shuffled; these data are 40 rows in batches of 10"),
+        ({}, {"shuffle": False}, "shuffled; these data are 40 rows in batches of 20, in order"),
+    ],
+)
+def test_what_changed_is_named_at_resume(tmp_path, before, after, text):
+    one_hot = lambda y: np.eye(2, dtype="float32")[y]
+    x, y = spirals(40)
+    options = {"epochs": 2, "folder": tmp_path, "batch": 20} | before
+    quiet(small_model(), (x, one_hot(y)), **options)
+    model = small_model()
+    start = values(model)
+    with pytest.raises(ValueError, match=text) as caught:
+        quiet(model, (x, one_hot(y)), resume=True, **(options | after))
+    assert "or begin a new training in another folder" in str(caught.value)
+    same_values(values(model), start)
+
+
+def test_data_and_frozen_layers_that_changed_are_named_at_resume(tmp_path):
+    quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
+    with pytest.raises(ValueError, match="on 40 rows in batches of 32, shuffled; these data are 50"):
+        quiet(small_model(), spirals(50), epochs=2, folder=tmp_path, resume=True)
+    x, y = spirals(40)
+    with pytest.raises(ValueError, match=r"rows of float32 \(2,\); int64 \(\); these are"):
+        quiet(small_model(), (x, y.astype("int32")), epochs=2, folder=tmp_path, resume=True)
+    model = small_model()
+    model[0].freeze()
+    with pytest.raises(ValueError, match="also trained 0.weight, 0.bias(.|\n)*unfreeze the same"):
+        quiet(model, (x, y), epochs=2, folder=tmp_path, resume=True)
+    # Another rate is no other training.
+    quiet(small_model(), (x, y), epochs=3, folder=tmp_path, resume=True, rate=0.1, beta1=0.8)
+
+
+def test_reprs():
+    data = spirals(40)
+    options = {"epochs": 3, "metrics": ["accuracy"], "validation": spirals(20, 1)}
+    history = quiet(small_model(), data, **options)
+    lines = repr(history).splitlines()
+    assert lines[0].split() == ["epoch", "loss", "accuracy", "validation_loss", "validation_accuracy"]
+    assert len(lines) == 5 and lines[-1] == "3 epochs"
+    assert lines[history.best_epoch].endswith("  best")
+    assert len({line.removesuffix("  best").__len__() for line in lines[:-1]}) == 1
+    assert re.fullmatch(
+        r"<epoch 1: loss [\d.]+ [\d.]+, validation_loss [\d.]+ [\d.]+, 2 steps, best>",
+        repr(history.epochs[0]),
+    )
+    short = repr(quiet(small_model(), data, epochs=30)).splitlines()
+    assert len(short) == 13 and short[6].strip() == "..." and short[-1] == "30 epochs"
 
 
 def test_resume_from_the_last_step_of_an_epoch(tmp_path):

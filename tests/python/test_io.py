@@ -155,18 +155,39 @@ def test_random_damage_is_an_error_or_other_values(tmp_path):
 
 
 def test_errors(tmp_path):
-    with pytest.raises(ValueError, match="cannot be opened: No such file"):
-        snug.io.load(tmp_path / "none.safetensors")
+    for name in ("none.safetensors", "none.npz"):
+        with pytest.raises(FileNotFoundError, match="cannot be opened: No such file"):
+            snug.io.load(tmp_path / name)
     with pytest.raises(ValueError, match=r"names end in \.safetensors or \.npz"):
         snug.io.save(tmp_path / "a.txt", {})
     with pytest.raises(NotImplementedError, match="complex128"):
         snug.io.save(tmp_path / "a.safetensors", {"a": np.zeros(1, complex)})
-    with pytest.raises(RuntimeError, match="cannot be written"):
+    with pytest.raises(FileNotFoundError, match="cannot be written"):
         snug.io.save(tmp_path / "none" / "a.safetensors", {"a": np.zeros(1)})
     (tmp_path / "f8.safetensors").write_bytes(raw({"a": entry("F8_E4M3")}, b"1234"))
     with pytest.raises(NotImplementedError, match='"a" has dtype F8_E4M3'):
         snug.io.load(tmp_path / "f8.safetensors")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f8.safetensors"], "nothing left behind"
+
+
+def test_files_that_the_system_does_not_give(tmp_path):
+    missing, folder = tmp_path / "none", tmp_path / "folder.npz"
+    folder.mkdir()
+    readers = [snug.data.npy, snug.data.npz, snug.data.idx, snug.data.csv, snug.data.hdf5]
+    for read in [*readers, lambda path: snug.data.images(path, 8)]:
+        with pytest.raises(FileNotFoundError, match="none: (.*)No such file"):
+            read(missing)
+    for read in [*readers, snug.io.load, snug.nn.load_model]:
+        with pytest.raises(IsADirectoryError, match="cannot be opened: Is a directory"):
+            read(folder)
+    if os.geteuid() == 0:  # who may read everything
+        return
+    locked = tmp_path / "locked.npz"
+    locked.write_bytes(b"")
+    locked.chmod(0)
+    for read in (snug.data.npz, snug.io.load):
+        with pytest.raises(PermissionError):
+            read(locked)
 
 
 # ---- npz

@@ -330,3 +330,47 @@ def test_windows_of_a_pyramid():
             f(a, np.array(wrong, "int32"))
     with pytest.raises(TypeError, match="must be known when the expression is built"):
         max_pool_2d_same_size(x, vector)
+
+
+# ---- the index that nobody reads
+
+
+@pytest.mark.parametrize("layout", ["channels_last", "plain"])
+def test_inference_writes_no_index(layout):
+    """The maxima are the same, and the plan is smaller by the index of the largest pooled images."""
+    x = T.tensor4("x")
+    pooled = T.signal.pool.pool_2d(x, (2, 2), ignore_border=True)
+    if layout == "channels_last":
+        w = snug.shared(np.random.default_rng(1).normal(size=(16, 16, 1, 1)).astype("float32"))
+        pooled = T.signal.pool.pool_2d(T.nnet.conv2d(x, w), (2, 2), ignore_border=True)
+    out = T.tanh(pooled)
+    with_index = snug.function([x], out, disabled_passes=["pool_without_index"])
+    without = snug.function([x], out)
+    shape = (4, 16, 32, 32)
+    assert without.memory(x=shape).peak <= with_index.memory(x=shape).peak - 4 * 16 * 16 * 16
+    data = np.random.default_rng(0).normal(size=shape).astype("float32")
+    data[0, 0, :4, :4] = np.nan
+    data[1, 1, :4, :4] = -np.inf
+    np.testing.assert_array_equal(without(data), with_index(data))
+    np.testing.assert_array_equal(snug.function([x], out, mode="check")(data), without(data))
+    np.testing.assert_array_equal(snug.function([x], out, micro_batches=2)(data), without(data))
+
+
+def test_gradients_keep_the_index():
+    x = T.tensor4("x")
+    pooled = T.signal.pool.pool_2d(x, (2, 2), ignore_border=True)
+    f = snug.function([x], [pooled, snug.grad((pooled**2).sum(), x)])
+    data = np.arange(16, dtype="float32").reshape(1, 1, 4, 4)
+    value, gradient = f(data)
+    assert gradient.sum() == 2 * value.sum() and (gradient != 0).sum() == 4
+    assert "without_index" not in f.explain()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("size", [(3, 3), (20, 20)])
+def test_maxima_of_all_types_without_an_index(dtype, size):
+    x = T.TensorType(dtype, (False,) * 4)("x")
+    out = T.signal.pool.pool_2d(x, size, ignore_border=False, stride=(2, 1), pad=(1, 1))
+    data = np.random.default_rng(0).integers(0, 200, (2, 3, 24, 21)).astype(dtype)
+    with_index = snug.function([x], out, disabled_passes=["pool_without_index"])
+    np.testing.assert_array_equal(snug.function([x], out)(data), with_index(data))

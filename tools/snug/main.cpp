@@ -166,6 +166,24 @@ int unknown_command(const std::string& word, const std::vector<std::string>& kno
   return 2;
 }
 
+/// A word that is no option of its command: names the nearest one. 0: there is none such.
+int unknown_option(const CLI::App& app, int argc, char** argv) {
+  for (const CLI::App* command : app.get_subcommands())
+    for (int i = 2; i < argc; ++i) {
+      const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+      if (word.size() < 3 || !word.starts_with("--") || command->get_option_no_throw(word)) continue;
+      std::vector<std::string> known;
+      for (const CLI::Option* option : command->get_options())
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+      const std::string near = snug::nearest(word, known);
+      fmt::print(stderr, "snug {}: unknown option {}\n  hint  {}\n", command->get_name(), word,
+                 near.empty() ? fmt::format("snug {} --help lists them", command->get_name())
+                              : fmt::format("did you mean {}?", near));
+      return 2;
+    }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -207,7 +225,8 @@ int main(int argc, char** argv) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    int code = app.exit(error);
+    const int unknown = error.get_exit_code() != 0 ? unknown_option(app, argc, argv) : 0;
+    int code = unknown != 0 ? unknown : app.exit(error);
     return code == 0 ? 0 : 2;
   }
   return status;

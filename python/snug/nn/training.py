@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from snug import _core
-from snug._core import Epoch, History
+from snug._core import Epoch, History, LoadReport
 from snug._errors import error
 from snug._options import check_precision
 from snug.data import Loader, Source, arrays
@@ -18,6 +18,7 @@ from snug.data import Loader, Source, arrays
 __all__ = [
     "Epoch",
     "History",
+    "LoadReport",
     "SavedModel",
     "SearchResult",
     "Trial",
@@ -175,9 +176,15 @@ def save(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     _core.save_parameters(model, os.fspath(path))
 
 
-def load(model: _core.Layer, path: str | os.PathLike[str]) -> None:
-    """Reads them back. All must be there with the types they have."""
-    _core.load_parameters(model, os.fspath(path))
+def load(
+    model: _core.Layer, path: str | os.PathLike[str], *, strict: bool = True
+) -> LoadReport:
+    """Reads them back, by name, and gives what was loaded.
+
+    strict: the model and the file must have the same parameters. Otherwise those that both have
+        with the same shape and dtype are loaded; the result names the others.
+    """
+    return _core.load_parameters(model, os.fspath(path), strict)
 
 
 class SavedModel(NamedTuple):

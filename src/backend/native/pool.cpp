@@ -74,7 +74,7 @@ void take_larger(const T* in, std::int64_t stride, std::int64_t first, std::int6
     const auto a = key(value), b = key(best);
     const bool larger = (a > b) | ((a != a) & (b == b));
     y[i] = larger ? value : best;
-    index[i] = larger ? cell : index[i];
+    if constexpr (!std::is_same_v<I, NoIndex>) index[i] = larger ? cell : index[i];
   }
 }
 
@@ -84,7 +84,7 @@ void max_row(const PoolShape& s, const T* image, std::int64_t oz, std::int64_t o
   const std::int64_t first = (s.z.first(oz) * s.y.window + s.y.first(oy)) * s.x.window;
   for (std::int64_t i = 0; i < s.x.windows; ++i) {
     y[i] = lowest<T>();
-    index[i] = static_cast<I>(first + s.x.first(i));
+    if constexpr (!std::is_same_v<I, NoIndex>) index[i] = static_cast<I>(first + s.x.first(i));
   }
   for_rows(s, oz, oy, [&](std::int64_t row, std::int64_t cell) {
     for (std::int64_t kx = 0; kx < s.x.window; ++kx) {
@@ -235,8 +235,10 @@ class PoolCall : public Call {
       bytes ? go(reinterpret_cast<std::uint8_t*>(p)) : go(reinterpret_cast<std::int32_t*>(p));
     };
     if constexpr (!std::is_same_v<T, Bool>)
-      if (kind_ == PoolKind::Max)
+      if (kind_ == PoolKind::Max) {
+        if (attrs_.has("without_index")) return maxima<T, NoIndex>(s, in, out, nullptr);
         return index(args.out[1], [&](auto* i) { maxima(s, in, out, i); });
+      }
     if constexpr (std::is_floating_point_v<typename Element<T>::Acc>) {
       switch (kind_) {
         case PoolKind::Max: return;
@@ -265,7 +267,9 @@ class PoolCall : public Call {
   void maxima(const PoolShape& s, const T* x, T* y, I* index) const {
     every_row(
         s, [&](std::int64_t, std::int64_t plane, std::int64_t oz, std::int64_t oy,
-               std::int64_t at) { max_row(s, x + plane * s.image(), oz, oy, y + at, index + at); });
+               std::int64_t at) {
+          max_row(s, x + plane * s.image(), oz, oy, y + at, index ? index + at : nullptr);
+        });
   }
 
   template <class T, class I>

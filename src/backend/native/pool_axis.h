@@ -8,6 +8,12 @@
 
 namespace snug::native {
 
+/// Of max_pool without its second output.
+struct NoIndex {
+  NoIndex() = default;
+  explicit NoIndex(std::int64_t) {}
+};
+
 enum class PoolKind : std::uint8_t { Max, Unpool, Take, Average, AverageGrad };
 enum class Divide : std::uint8_t { No, ByInside, ByPadded };
 

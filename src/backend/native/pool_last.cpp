@@ -45,7 +45,10 @@ class PoolLastCall : public Call {
     const Dims &in_shape = in(args, 0).shape, &out_shape = out(args, 0).shape;
     if (product(out_shape) == 0) return;
     const Shape s = shape(back ? out_shape : in_shape, back ? in_shape : out_shape);
-    if (s.y.window * s.x.window <= 256)
+    if (kind_ == PoolKind::Max && attrs_.has("without_index"))
+      maxima<NoIndex>(s, reinterpret_cast<const float*>(args.in[0]),
+                      reinterpret_cast<float*>(args.out[0]), nullptr);
+    else if (s.y.window * s.x.window <= 256)
       run_with<std::uint8_t>(args, s);
     else
       run_with<std::int32_t>(args, s);
@@ -100,7 +103,7 @@ class PoolLastCall : public Call {
       const float* const image = x + n * s.image();
       s.windows_of_row(row, [&](std::int64_t at, std::int64_t oy, std::int64_t ox) {
         float* const best = y + n * s.pooled() + at;
-        I* const cell_of = index + n * s.pooled() + at;
+        I* const cell_of = index ? index + n * s.pooled() + at : nullptr;
         const Floats lowest = Floats{} - std::numeric_limits<float>::infinity();
         const Ints first =
             Ints{} + static_cast<std::int32_t>(s.y.first(oy) * s.x.window + s.x.first(ox));
@@ -112,10 +115,11 @@ class PoolLastCall : public Call {
             load(a, image + place + c, count);
             const auto larger = (a > top) | ((a != a) & (top == top));
             top = larger ? a : top;
-            where = larger ? Ints{} + static_cast<std::int32_t>(cell) : where;
+            if constexpr (!std::is_same_v<I, NoIndex>)
+              where = larger ? Ints{} + static_cast<std::int32_t>(cell) : where;
           });
           store(top, best + c, count);
-          store(where, cell_of + c, count);
+          if constexpr (!std::is_same_v<I, NoIndex>) store(where, cell_of + c, count);
         });
       });
     });

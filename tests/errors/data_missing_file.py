@@ -1,0 +1,3 @@
+from snug import data
+
+data.npy("there-is-none.npy")

@@ -1,0 +1,3 @@
+from snug import data
+
+data.images("there-is-none", 32)

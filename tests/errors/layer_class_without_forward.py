@@ -1,0 +1,8 @@
+from snug import nn
+
+
+class Net(nn.Layer):
+    pass
+
+
+Net()
