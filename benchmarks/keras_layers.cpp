@@ -205,10 +205,11 @@ Network resnet50() {
   for (std::size_t stage = 0; stage < kDepths.size(); ++stage, filters *= 2)
     for (int k = 0; k < kDepths[stage]; ++k) {
       std::int64_t stride = stage > 0 && k == 0 ? 2 : 1;
+      const int shortcut = k == 0 ? normed(x, 4 * filters, 1, stride) : x;
       int y = m.activation(normed(x, filters, 1, stride));
       y = m.activation(normed(y, filters, 3, 1));
       y = normed(y, 4 * filters, 1, 1);
-      x = m.activation(m.sum(y, k == 0 ? normed(x, 4 * filters, 1, stride) : x));
+      x = m.activation(m.sum(y, shortcut));
     }
   m.dense(m.global_pool(x), 1000);
   return m;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/recompute_eval.h"
+#include "plan/recompute_seeds.h"
 
 namespace snug {
 namespace {
@@ -21,11 +22,14 @@ class Search {
     bound_ = peak_bound(p_);
     State plain{eval_.plain(), {}};
     plain.m = eval_.evaluate(plain.levels, 0, SIZE_MAX);
-    turn_ = eval_.runs().empty() ? 0 : plain.m.peak_run;
     record(plain.levels, plain.m);
     if (plain.m.peak > bound_) {
-      sow(plain);
-      descend(plain);
+      const std::uint64_t limit = limits_.runs / 4;
+      RecomputeSeeds(p_, eval_).each([&](const Levels& levels) {
+        try_out(levels, 0);
+        return eval_.work() < limit;
+      });
+      sweep(plain);
     }
     return finish();
   }
@@ -61,7 +65,7 @@ class Search {
     return plans;
   }
 
-  bool exhausted() const { return eval_.work() > limits_.runs; }
+  bool exhausted() const { return eval_.work() > allowed_; }
 
   Measure try_out(const Levels& levels, std::uint64_t target) {
     Measure m = eval_.evaluate(levels, target, max_runs_);
@@ -69,179 +73,51 @@ class Search {
     return m;
   }
 
-  // ---- plans by recipe: segments of segments ----
-
-  bool is_forward(std::uint32_t value) const {
-    std::int32_t maker = eval_.producer(value);
-    return maker >= 0 && static_cast<std::uint32_t>(maker) <= turn_ && eval_.droppable(value);
-  }
-
-  /// Last read up to the turn.
-  std::uint32_t last_forward_read(std::uint32_t value) const {
-    std::uint32_t last = static_cast<std::uint32_t>(eval_.producer(value));
-    for (std::uint32_t g = eval_.first_gap(value); g + 1 < eval_.first_gap(value + 1); ++g)
-      if (eval_.gaps()[g].end <= turn_) last = eval_.gaps()[g].end;
-    return last;
-  }
-
-  double cost_per_byte(std::uint32_t value) const {
-    return p_.tasks[static_cast<std::size_t>(eval_.producer(value))].cost /
-           static_cast<double>(std::max<std::uint64_t>(p_.values[value].bytes, 1));
-  }
-
-  /// The value has this level in all gaps that lead behind the turn.
-  void set_level(Levels& levels, std::uint32_t value, std::uint8_t level, bool tail) const {
-    const std::uint32_t end = eval_.first_gap(value + 1);
-    for (std::uint32_t g = eval_.first_gap(value); g < end; ++g) {
-      if (eval_.gaps()[g].end <= turn_ || p_.values[value].kept) continue;
-      levels[g] = g + 1 < end || tail ? level : kDropped;
-    }
-  }
-
-  struct Forward {
-    std::vector<std::uint32_t> values;        // by position of their task
-    std::vector<std::uint32_t> made, reaches;  // positions, per entry of values
-    std::vector<std::uint64_t> bytes;          // made up to a position, exclusive
-    std::vector<std::uint64_t> crossing;       // bytes of values that a cut before a position cuts
-  };
-
-  Forward forward() const {
-    Forward f;
-    f.bytes.assign(turn_ + 3, 0);
-    std::vector<std::int64_t> change(turn_ + 3, 0);
-    for (std::uint32_t t = 0; t <= turn_ && t < p_.tasks.size(); ++t)
-      for (std::uint32_t v : p_.tasks[t].writes) {
-        if (!is_forward(v)) continue;
-        f.values.push_back(v);
-        f.made.push_back(t);
-        f.reaches.push_back(last_forward_read(v));
-        f.bytes[t + 1] += p_.values[v].bytes;
-        change[t + 1] += static_cast<std::int64_t>(p_.values[v].bytes);
-        change[f.reaches.back() + 1] -= static_cast<std::int64_t>(p_.values[v].bytes);
-      }
-    std::int64_t sum = 0;
-    for (std::size_t k = 0; k < change.size(); ++k) {
-      sum += change[k];
-      f.crossing.push_back(static_cast<std::uint64_t>(sum));
-      if (k > 0) f.bytes[k] += f.bytes[k - 1];
-    }
-    return f;
-  }
-
-  /// The cut in (from, to) nearest in bytes to `part` of the way, preferring cheap ones nearby.
-  std::uint32_t best_cut(const Forward& f, std::uint32_t from, std::uint32_t to, double part) const {
-    const double begin = static_cast<double>(f.bytes[from]);
-    const double all = static_cast<double>(f.bytes[to]) - begin;
-    std::uint32_t best = from;
-    double least = 0;
-    for (std::uint32_t c = from + 1; c < to; ++c) {
-      double off = std::abs((static_cast<double>(f.bytes[c]) - begin) / std::max(all, 1.0) - part);
-      double score = static_cast<double>(f.crossing[c]) + off * all;
-      if (best == from || score < least) best = c, least = score;
-    }
-    return best;
-  }
-
-  /// Cuts a segment into `parts` as long as it has more than `leaf` bytes. What crosses a cut stays
-  /// from the first pass on, the rest of the last part, too; the other parts come in later passes.
-  Levels segments(const Forward& f, const Levels& plain, std::uint32_t parts, double leaf,
-                  double dear) const {
-    struct Segment {
-      std::uint32_t from, to;
-      std::uint8_t level;
-    };
-    std::vector<std::uint8_t> level(f.values.size(), kDropped);
-    std::vector<bool> crosses(f.values.size(), false);
-    std::vector<Segment> stack{{0, turn_ + 1, 0}};
-    auto first_of = [&](std::uint32_t position) {
-      return static_cast<std::size_t>(
-          std::lower_bound(f.made.begin(), f.made.end(), position) - f.made.begin());
-    };
-    while (!stack.empty()) {
-      Segment s = stack.back();
-      stack.pop_back();
-      const double bytes = static_cast<double>(f.bytes[s.to] - f.bytes[s.from]);
-      std::vector<std::uint32_t> cuts;
-      if (bytes > leaf && s.level < 32)
-        for (std::uint32_t k = 1; k < parts; ++k) {
-          std::uint32_t c = best_cut(f, s.from, s.to, static_cast<double>(k) / parts);
-          if (c > s.from && (cuts.empty() || c > cuts.back())) cuts.push_back(c);
-        }
-      std::vector<std::uint32_t> ends = cuts;
-      ends.push_back(s.to);
-      for (std::size_t k = first_of(s.from); k < first_of(s.to); ++k) {
-        if (level[k] != kDropped) continue;
-        std::uint32_t end = *std::upper_bound(ends.begin(), ends.end(), f.made[k]);
-        bool crossing = end < s.to && f.reaches[k] >= end;
-        if (crossing || cuts.empty()) level[k] = s.level;
-        crosses[k] = crosses[k] || crossing;
-      }
-      std::uint32_t from = s.from;
-      for (std::uint32_t end : ends) {
-        if (!cuts.empty())
-          stack.push_back({from, end, static_cast<std::uint8_t>(s.level + (end < s.to))});
-        from = end;
-      }
-    }
-    Levels levels = plain;
-    for (std::size_t k = 0; k < f.values.size(); ++k)
-      if (cost_per_byte(f.values[k]) >= dear)
-        set_level(levels, f.values[k], 0, crosses[k]);
-      else
-        set_level(levels, f.values[k], level[k], crosses[k]);
-    return levels;
-  }
-
-  void sow(const State& plain) {
-    const Forward f = forward();
-    if (f.values.empty()) return;
-    std::vector<double> ratios;
-    for (std::uint32_t v : f.values) ratios.push_back(cost_per_byte(v));
-    std::sort(ratios.begin(), ratios.end());
-    ratios.erase(std::unique(ratios.begin(), ratios.end()), ratios.end());
-    std::vector<double> dear{HUGE_VAL};
-    for (std::size_t k = 1; k <= 6; ++k) dear.push_back(ratios[(ratios.size() - 1) * k / 6]);
-    const auto all = static_cast<double>(f.bytes[turn_ + 1]);
-    const std::uint64_t limit = eval_.work() + limits_.runs / 4;
-    for (double ratio : dear) {
-      for (std::uint8_t level : {std::uint8_t{1}, kDropped}) {
-        Levels levels = plain.levels;
-        for (std::uint32_t v : f.values)
-          if (cost_per_byte(v) < ratio) set_level(levels, v, level, false);
-        try_out(levels, 0);
-      }
-      for (std::uint32_t parts : {2u, 3u, 4u, 5u, 6u, 8u, 10u, 12u, 16u, 24u, 32u, 48u})
-        for (double leaf = all / 1.5; leaf > all / static_cast<double>(f.values.size() + 1);
-             leaf /= 2) {
-          if (eval_.work() > limit) return;
-          try_out(segments(f, plain.levels, parts, leaf, ratio), 0);
-        }
-    }
-  }
-
   // ---- improving plans step by step ----
 
-  void descend(const State& plain) {
+  /// Down from the plain plan to the bound, then up again from the small plans found.
+  void sweep(const State& plain) {
     const double high = static_cast<double>(plain.m.peak);
     const double low = static_cast<double>(std::max<std::uint64_t>(bound_, 1));
-    for (std::uint32_t k = 1; k <= limits_.targets && !exhausted(); ++k) {
-      auto target = static_cast<std::uint64_t>(
-          high * std::pow(low / high, static_cast<double>(k) / limits_.targets));
-      if (k == limits_.targets) target = bound_;
+    const double n = limits_.targets;
+    auto target_at = [&](double k) {
+      return static_cast<std::uint64_t>(high * std::pow(low / high, k / n));
+    };
+    for (std::uint32_t k = 1; k <= limits_.targets; ++k) {
+      std::uint64_t target = k == limits_.targets ? bound_ : target_at(k);
+      allow(limits_.runs / 2, k / (0.5 * (n - k + 1) * (n + k)));
       auto above = found_.upper_bound(target);
       std::vector<State> starts;
       if (above != found_.begin()) starts.push_back(std::prev(above)->second);
       if (above != found_.end()) starts.push_back(above->second);
-      for (State& s : starts) {
-        s.m = eval_.evaluate(s.levels, target, SIZE_MAX);
-        if (lower_to(s, target)) make_faster(s, target);
-      }
+      for (State& s : starts) improve(s, target);
     }
+    for (std::uint32_t k = limits_.targets; k >= 1; --k) {
+      std::uint64_t target = target_at(k - 0.5);
+      allow(limits_.runs, 2.0 / (k + 1));
+      auto above = found_.upper_bound(target);
+      if (above == found_.begin()) continue;
+      State s = std::prev(above)->second;
+      improve(s, target);
+    }
+  }
+
+  /// The next steps may use this part of the work that is left up to `limit`.
+  void allow(std::uint64_t limit, double part) {
+    const double left = static_cast<double>(limit - std::min(limit, eval_.work()));
+    allowed_ = eval_.work() + static_cast<std::uint64_t>(left * std::min(part, 1.0));
+  }
+
+  void improve(State& s, std::uint64_t target) {
+    s.m = eval_.evaluate(s.levels, target, SIZE_MAX);
+    if (!lower_to(s, target)) return;
+    make_faster(s, target);
+    exchange(s, target);
   }
 
   /// Drops what lies idle over the highest run until the target is reached. Takes what saves most
   /// for its cost; what was found for a drop earlier is believed until it is the best.
-  bool lower_to(State& s, std::uint64_t target) {
+  bool lower_to(State& s, std::uint64_t target, std::uint32_t held = UINT32_MAX) {
     using Drop = std::pair<std::uint32_t, std::uint8_t>;  // gap, level
     std::map<Drop, double> scores;
     std::vector<RecomputeEvaluator::Idle> idle;
@@ -252,7 +128,7 @@ class Search {
       for (auto [gap, made] : idle) {
         std::uint8_t next = static_cast<std::uint8_t>(std::min(made + 1, 40u));
         for (std::uint8_t level : {next, kDropped})
-          if (level > s.levels[gap]) {
+          if (level > s.levels[gap] && gap != held) {
             auto it = scores.find({gap, level});
             queue.insert({it == scores.end() ? HUGE_VAL : it->second, {gap, level}});
           }
@@ -282,19 +158,26 @@ class Search {
     return true;
   }
 
+  /// Levels at which a value stays longer, where it is made again `count` times.
+  static std::vector<std::uint8_t> levels_below(std::uint8_t now, std::uint32_t count) {
+    std::vector<std::uint8_t> levels;
+    const std::uint32_t end = std::min<std::uint32_t>({now, count + 1, 40});
+    for (std::uint32_t level = 0; level < end; ++level)
+      if (level < 3 || level + 3 >= end) levels.push_back(static_cast<std::uint8_t>(level));
+    return levels;
+  }
+
   /// Keeps what can be kept below the target, the most expensive first.
   void make_faster(State& s, std::uint64_t target) {
-    std::vector<std::pair<double, std::uint32_t>> remade;  // cost, gap
+    std::vector<RecomputeEvaluator::Remade> remade;
     for (bool better = true; better && !exhausted();) {
       better = false;
       eval_.evaluate(s.levels, target, SIZE_MAX);
       eval_.remade(remade);
-      for (auto [cost, gap] : remade) {
+      for (auto [cost, gap, count] : remade) {
         if (exhausted()) break;
         std::uint8_t now = s.levels[gap];
-        std::uint8_t tries[] = {0, 1, static_cast<std::uint8_t>(now == kDropped ? 2 : now - 1)};
-        for (std::uint8_t level : tries) {
-          if (level >= now) continue;
+        for (std::uint8_t level : levels_below(now, count)) {
           s.levels[gap] = level;
           Measure m = try_out(s.levels, target);
           if (m.legal && m.peak <= target && m.cost < s.m.cost) {
@@ -308,12 +191,37 @@ class Search {
     }
   }
 
+  /// Keeps one of the values that are most expensive to make again, and drops others for it.
+  void exchange(State& s, std::uint64_t target) {
+    std::vector<RecomputeEvaluator::Remade> remade;
+    for (bool better = true; better;) {
+      better = false;
+      eval_.evaluate(s.levels, target, SIZE_MAX);
+      eval_.remade(remade);
+      for (auto [cost, gap, count] : remade) {
+        for (std::uint8_t level : levels_below(s.levels[gap], count)) {
+          if (exhausted()) return;
+          State trial = s;
+          trial.levels[gap] = level;
+          trial.m = try_out(trial.levels, target);
+          if (!trial.m.legal || !lower_to(trial, target, gap)) continue;
+          make_faster(trial, target);
+          if (trial.m.cost >= s.m.cost) continue;
+          s = std::move(trial);
+          better = true;
+          break;
+        }
+        if (better) break;
+      }
+    }
+  }
+
   const RecomputeProblem& p_;
   RecomputeLimits limits_;
   RecomputeEvaluator eval_;
   std::size_t max_runs_;
   std::uint64_t bound_ = 0;
-  std::uint32_t turn_ = 0;
+  std::uint64_t allowed_ = UINT64_MAX;
   std::map<std::uint64_t, State> found_;
 };
 

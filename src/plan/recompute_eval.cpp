@@ -8,21 +8,27 @@ RecomputeEvaluator::RecomputeEvaluator(const RecomputeProblem& p) : p_(p) {
   const std::size_t n = p.values.size();
   producer_.assign(n, -1);
   droppable_.assign(n, false);
-  std::vector<std::vector<std::uint32_t>> reads(n);
+  std::vector<std::vector<std::uint32_t>> readers(n);
   for (std::uint32_t t = 0; t < p.tasks.size(); ++t) {
-    for (std::uint32_t v : p.tasks[t].reads) reads[v].push_back(t);
+    for (std::uint32_t v : p.tasks[t].reads) readers[v].push_back(t);
     for (std::uint32_t v : p.tasks[t].writes) {
       producer_[v] = static_cast<std::int32_t>(t);
       droppable_[v] = p.tasks[t].repeatable && !p.values[v].stored;
     }
+    reads_at_.push_back(static_cast<std::uint32_t>(reads_.size()));
+    writes_at_.push_back(static_cast<std::uint32_t>(writes_.size()));
+    reads_.insert(reads_.end(), p.tasks[t].reads.begin(), p.tasks[t].reads.end());
+    writes_.insert(writes_.end(), p.tasks[t].writes.begin(), p.tasks[t].writes.end());
     if (!p.tasks[t].after.empty()) waiting_.push_back(t);
     in_place_ |= !p.tasks[t].in_place.empty();
   }
+  reads_at_.push_back(static_cast<std::uint32_t>(reads_.size()));
+  writes_at_.push_back(static_cast<std::uint32_t>(writes_.size()));
   const auto end = static_cast<std::uint32_t>(p.tasks.size());
   for (std::uint32_t v = 0; v < n; ++v) {
     first_gap_.push_back(static_cast<std::uint32_t>(gaps_.size()));
     auto begin = static_cast<std::uint32_t>(std::max(producer_[v], 0));
-    for (std::uint32_t r : reads[v]) {
+    for (std::uint32_t r : readers[v]) {
       gaps_.push_back({v, begin, r});
       begin = r;
     }
@@ -47,24 +53,24 @@ void RecomputeEvaluator::arrive(const Levels& levels, std::uint32_t v) {
 }
 
 /// Fills batch_ with the tasks to run again before `task`, in order.
-bool RecomputeEvaluator::collect_missing(const RecomputeProblem::Task& task) {
+bool RecomputeEvaluator::collect_missing(std::uint32_t task) {
   batch_.clear();
-  ++stamp_now_;
-  auto want = [&](const RecomputeProblem::Task& t) {
-    for (std::uint32_t v : t.reads) {
+  auto want = [&](std::uint32_t t) {
+    for (std::uint32_t v : reads(t)) {
       if (there_[v]) continue;
+      if (!droppable_[v]) return false;
       auto maker = static_cast<std::uint32_t>(producer_[v]);
-      if (!p_.tasks[maker].repeatable) return false;
       if (stamp_[maker] == stamp_now_) continue;
       stamp_[maker] = stamp_now_;
       batch_.push_back(maker);
     }
     return true;
   };
+  ++stamp_now_;
   if (!want(task)) return false;
   for (std::size_t k = 0; k < batch_.size(); ++k)
-    if (!want(p_.tasks[batch_[k]])) return false;
-  std::sort(batch_.begin(), batch_.end());
+    if (!want(batch_[k])) return false;
+  if (batch_.size() > 1) std::sort(batch_.begin(), batch_.end());
   return true;
 }
 
@@ -76,8 +82,7 @@ bool RecomputeEvaluator::make_runs(const Levels& levels, std::size_t max_runs) {
   gap_now_.assign(first_gap_.begin(), first_gap_.end() - 1);
   for (std::size_t v = 0; v < p_.values.size(); ++v) there_[v] = p_.values[v].given;
   for (std::uint32_t at = 0; at < p_.tasks.size(); ++at) {
-    const RecomputeProblem::Task& task = p_.tasks[at];
-    if (!collect_missing(task) || runs_.size() + batch_.size() >= max_runs) return false;
+    if (!collect_missing(at) || runs_.size() + batch_.size() >= max_runs) return false;
     for (std::uint32_t t : batch_) {
       runs_.push_back(t);
       info_.push_back({at, true});
@@ -85,14 +90,14 @@ bool RecomputeEvaluator::make_runs(const Levels& levels, std::size_t max_runs) {
     runs_.push_back(at);
     info_.push_back({at, false});
     for (std::uint32_t t : batch_)
-      for (std::uint32_t v : p_.tasks[t].writes)
+      for (std::uint32_t v : writes(t))
         if (droppable_[v]) arrive(levels, v);
-    for (std::uint32_t v : task.reads) {
+    for (std::uint32_t v : reads(at)) {
       ++gap_now_[v];
       made_[v] = 0;
       there_[v] = !droppable_[v] || levels[gap_now_[v]] == 0;
     }
-    for (std::uint32_t v : task.writes) there_[v] = !droppable_[v] || levels[gap_now_[v]] == 0;
+    for (std::uint32_t v : writes(at)) there_[v] = !droppable_[v] || levels[gap_now_[v]] == 0;
   }
   return true;
 }
@@ -147,9 +152,8 @@ bool RecomputeEvaluator::find_lives() {
       instances_.push_back({v, 0, 0, gap_now_[v], 0, p_.values[v].bytes, p_.values[v].stored});
     }
   for (std::uint32_t at = 0; at < runs_.size(); ++at) {
-    const RecomputeProblem::Task& t = p_.tasks[runs_[at]];
     touched_at_.push_back(touched_.size());
-    for (std::uint32_t v : t.writes) {
+    for (std::uint32_t v : writes(runs_[at])) {
       auto made = static_cast<std::uint32_t>(instances_.size());
       touched_.push_back(made);
       if (info_[at].again) ++made_[v];
@@ -157,7 +161,7 @@ bool RecomputeEvaluator::find_lives() {
       instances_.push_back({v, at, at, gap_now_[v], made_[v], p_.values[v].bytes, outside});
       if (!p_.values[v].stored || outside) current_[v] = static_cast<std::int32_t>(made);
     }
-    for (std::uint32_t v : t.reads) {
+    for (std::uint32_t v : reads(runs_[at])) {
       if (current_[v] < 0) return false;  // its task waits for too long
       touched_.push_back(static_cast<std::uint32_t>(current_[v]));
       instances_[static_cast<std::size_t>(current_[v])].last = at;
@@ -209,6 +213,7 @@ RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, s
     const RecomputeProblem::Task& t = p_.tasks[runs_[at]];
     live += live_[at];
     std::uint64_t bytes = static_cast<std::uint64_t>(live) + t.workspace;
+    live_[at] = static_cast<std::int64_t>(bytes);
     if (bytes > m.peak) m.peak = bytes, m.peak_run = at;
     if (bytes > target) m.over += static_cast<double>(bytes - target);
     m.cost += t.cost;
@@ -234,17 +239,24 @@ void RecomputeEvaluator::idle_at(std::uint32_t run, std::vector<Idle>& idle) con
   }
 }
 
-void RecomputeEvaluator::remade(std::vector<std::pair<double, std::uint32_t>>& gaps) const {
-  std::vector<double> cost(gaps_.size(), 0);
-  gaps.clear();
+void RecomputeEvaluator::remade(std::vector<Remade>& found) const {
+  std::vector<double> batch(p_.tasks.size(), 0), cost(gaps_.size(), 0);
+  std::vector<std::uint32_t> count(gaps_.size(), 0);
+  for (std::size_t at = 0; at < runs_.size(); ++at)
+    if (info_[at].again) batch[info_[at].position] += p_.tasks[runs_[at]].cost;
+  found.clear();
   for (const Instance& i : instances_) {
     if (i.made == 0 || i.outside || !droppable_[i.value]) continue;
-    if (cost[i.gap] == 0) gaps.emplace_back(0, i.gap);
-    cost[i.gap] += p_.tasks[static_cast<std::size_t>(producer_[i.value])].cost + 1e-300;
+    if (count[i.gap]++ == 0) found.push_back({0, i.gap, 0});
+    const std::uint32_t position = info_[i.first].position;
+    cost[i.gap] += gaps_[i.gap].end == position ? batch[position] : p_.tasks[runs_[i.first]].cost;
   }
-  for (auto& [sum, gap] : gaps) sum = cost[gap];
-  std::sort(gaps.begin(), gaps.end(), [](auto a, auto b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  for (Remade& r : found) {
+    r.count = count[r.gap];
+    r.cost = cost[r.gap];
+  }
+  std::sort(found.begin(), found.end(), [](const Remade& a, const Remade& b) {
+    return a.cost != b.cost ? a.cost > b.cost : a.gap < b.gap;
   });
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <span>
+
 #include "plan/recompute.h"
 
 namespace snug {
@@ -41,14 +43,20 @@ class RecomputeEvaluator {
   /// call.
   Measure evaluate(const Levels& levels, std::uint64_t target, std::size_t max_runs);
   const Runs& runs() const { return runs_; }
+  std::uint64_t live_at(std::uint32_t run) const { return static_cast<std::uint64_t>(live_[run]); }
   /// A value that is there at a run which does not touch it, and how often the gap has seen it made
   /// again by then.
   struct Idle {
     std::uint32_t gap, made;
   };
   void idle_at(std::uint32_t run, std::vector<Idle>& idle) const;
-  /// Gaps in which values were made again, with the cost of that, the highest first.
-  void remade(std::vector<std::pair<double, std::uint32_t>>& gaps) const;
+  /// Gaps in which a value was made again, how often, and what that cost, with all that was made
+  /// for it where a plain task wanted it: the highest cost first.
+  struct Remade {
+    double cost;
+    std::uint32_t gap, count;
+  };
+  void remade(std::vector<Remade>& gaps) const;
   /// Runs of tasks looked at since the start.
   std::uint64_t work() const { return work_; }
 
@@ -60,7 +68,13 @@ class RecomputeEvaluator {
     bool outside, took_over = false, taken = false;
   };
   bool make_runs(const Levels& levels, std::size_t max_runs);
-  bool collect_missing(const RecomputeProblem::Task& task);
+  bool collect_missing(std::uint32_t task);
+  std::span<const std::uint32_t> reads(std::uint32_t task) const {
+    return {reads_.data() + reads_at_[task], reads_at_[task + 1] - reads_at_[task]};
+  }
+  std::span<const std::uint32_t> writes(std::uint32_t task) const {
+    return {writes_.data() + writes_at_[task], writes_at_[task + 1] - writes_at_[task]};
+  }
   void arrive(const Levels& levels, std::uint32_t value);
   bool delay_waiting();
   bool find_lives();
@@ -71,6 +85,8 @@ class RecomputeEvaluator {
   std::vector<bool> droppable_;
   std::vector<Gap> gaps_;
   std::vector<std::uint32_t> first_gap_;  // per value, and the end
+  /// The operands of all tasks in one array: those of task t begin at reads_at_[t].
+  std::vector<std::uint32_t> reads_, writes_, reads_at_, writes_at_;
   std::vector<std::uint32_t> waiting_;    // tasks with `after`
   bool in_place_ = false;
 
