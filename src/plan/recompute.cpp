@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <queue>
 
 #include "plan/recompute_eval.h"
 #include "plan/recompute_seeds.h"
@@ -23,6 +23,11 @@ class Search {
     State plain{eval_.plain(), {}};
     plain.m = eval_.evaluate(plain.levels, 0, SIZE_MAX);
     record(plain.levels, plain.m);
+    for (const auto& gap : eval_.gaps())
+      prices_.insert(prices_.end(), 2,
+                     eval_.droppable(gap.value)
+                         ? p_.tasks[static_cast<std::size_t>(eval_.producer(gap.value))].cost
+                         : 0);
     if (plain.m.peak > bound_) {
       const std::uint64_t limit = limits_.runs / 4;
       RecomputeSeeds(p_, eval_).each([&](const Levels& levels) {
@@ -78,19 +83,24 @@ class Search {
   /// Down from the plain plan to the bound, then up again from the small plans found.
   void sweep(const State& plain) {
     const double high = static_cast<double>(plain.m.peak);
-    const double low = static_cast<double>(std::max<std::uint64_t>(bound_, 1));
+    const double low = static_cast<double>(bound_);
     const double n = limits_.targets;
-    auto target_at = [&](double k) {
-      return static_cast<std::uint64_t>(high * std::pow(low / high, k / n));
+    auto target_at = [&](double k) {  // closer where it is hard
+      return static_cast<std::uint64_t>(low + (high - low) * std::pow(1 - k / n, 2.5));
     };
     for (std::uint32_t k = 1; k <= limits_.targets; ++k) {
       std::uint64_t target = k == limits_.targets ? bound_ : target_at(k);
       allow(limits_.runs / 2, k / (0.5 * (n - k + 1) * (n + k)));
+      const std::uint64_t end = allowed_;
       auto above = found_.upper_bound(target);
       std::vector<State> starts;
-      if (above != found_.begin()) starts.push_back(std::prev(above)->second);
       if (above != found_.end()) starts.push_back(above->second);
-      for (State& s : starts) improve(s, target);
+      if (above != found_.begin()) starts.push_back(std::prev(above)->second);
+      for (std::size_t i = 0; i < starts.size(); ++i) {
+        if (i + 1 < starts.size()) allowed_ = end - (end - eval_.work()) / 2;
+        improve(starts[i], target);
+        allowed_ = end;
+      }
     }
     for (std::uint32_t k = limits_.targets; k >= 1; --k) {
       std::uint64_t target = target_at(k - 0.5);
@@ -115,39 +125,46 @@ class Search {
     exchange(s, target);
   }
 
-  /// Drops what lies idle over the highest run until the target is reached. Takes what saves most
-  /// for its cost; what was found for a drop earlier is believed until it is the best.
+  /// Drops what lies idle over the highest run until the target is reached: what saves most for its
+  /// cost, as it was last time; that is tried out only where it may be the best.
   bool lower_to(State& s, std::uint64_t target, std::uint32_t held = UINT32_MAX) {
-    using Drop = std::pair<std::uint32_t, std::uint8_t>;  // gap, level
-    std::map<Drop, double> scores;
+    struct Drop {
+      double score;
+      std::uint32_t gap;
+      std::uint8_t level;
+      bool tried;
+      bool operator<(const Drop& o) const {
+        return score != o.score ? score < o.score : std::pair(gap, level) < std::pair(o.gap, o.level);
+      }
+    };
     std::vector<RecomputeEvaluator::Idle> idle;
+    const double least = 1e-9 * s.m.cost;
     while (s.m.peak > target) {
       eval_.evaluate(s.levels, target, SIZE_MAX);
-      eval_.idle_at(s.m.peak_run, idle);
-      std::set<std::pair<double, Drop>, std::greater<>> queue;
-      for (auto [gap, made] : idle) {
+      eval_.idle_at(s.m.peak_run, target, idle);
+      std::priority_queue<Drop> queue;
+      for (auto [gap, made, over] : idle) {
+        if (gap == held) continue;
         std::uint8_t next = static_cast<std::uint8_t>(std::min(made + 1, 40u));
         for (std::uint8_t level : {next, kDropped})
-          if (level > s.levels[gap] && gap != held) {
-            auto it = scores.find({gap, level});
-            queue.insert({it == scores.end() ? HUGE_VAL : it->second, {gap, level}});
-          }
+          if (level > s.levels[gap])
+            queue.push({over / std::max(price(gap, level), least), gap, level, false});
       }
       bool accepted = false;
-      std::set<Drop> fresh;
       while (!queue.empty() && !accepted) {
         if (exhausted()) return false;
-        auto [score, drop] = *queue.begin();
-        queue.erase(queue.begin());
+        Drop drop = queue.top();
+        queue.pop();
         State next{s.levels, {}};
-        next.levels[drop.first] = drop.second;
+        next.levels[drop.gap] = drop.level;
         next.m = try_out(next.levels, target);
-        double gain = next.m.legal ? s.m.over - next.m.over : 0;
-        double price = std::max(next.m.cost - s.m.cost, 1e-9 * s.m.cost);
-        score = scores[drop] = gain > 0 ? gain / price : 0;
+        const double gain = next.m.legal ? s.m.over - next.m.over : 0;
         if (gain <= 0) continue;
-        if (!queue.empty() && score < queue.begin()->first && fresh.insert(drop).second) {
-          queue.insert({score, drop});
+        price(drop.gap, drop.level) = next.m.cost - s.m.cost;
+        drop.score = gain / std::max(next.m.cost - s.m.cost, least);
+        if (!drop.tried && !queue.empty() && drop.score < queue.top().score) {
+          drop.tried = true;
+          queue.push(drop);
           continue;
         }
         s = std::move(next);
@@ -156,6 +173,11 @@ class Search {
       if (!accepted) return false;
     }
     return true;
+  }
+
+  /// What it cost last time to give a gap such a level; at first, the cost of its task.
+  double& price(std::uint32_t gap, std::uint8_t level) {
+    return prices_[2 * gap + (level == kDropped)];
   }
 
   /// Levels at which a value stays longer, where it is made again `count` times.
@@ -174,10 +196,15 @@ class Search {
       better = false;
       eval_.evaluate(s.levels, target, SIZE_MAX);
       eval_.remade(remade);
+      bool stale = false;
       for (auto [cost, gap, count] : remade) {
         if (exhausted()) break;
         std::uint8_t now = s.levels[gap];
         for (std::uint8_t level : levels_below(now, count)) {
+          if (stale) eval_.evaluate(s.levels, target, SIZE_MAX);
+          stale = false;
+          if (!eval_.has_room(gap, level, target)) continue;
+          stale = true;
           s.levels[gap] = level;
           Measure m = try_out(s.levels, target);
           if (m.legal && m.peak <= target && m.cost < s.m.cost) {
@@ -205,9 +232,9 @@ class Search {
           trial.levels[gap] = level;
           trial.m = try_out(trial.levels, target);
           if (!trial.m.legal || !lower_to(trial, target, gap)) continue;
-          make_faster(trial, target);
           if (trial.m.cost >= s.m.cost) continue;
           s = std::move(trial);
+          make_faster(s, target);
           better = true;
           break;
         }
@@ -222,6 +249,7 @@ class Search {
   std::size_t max_runs_;
   std::uint64_t bound_ = 0;
   std::uint64_t allowed_ = UINT64_MAX;
+  std::vector<double> prices_;
   std::map<std::uint64_t, State> found_;
 };
 

@@ -209,8 +209,10 @@ RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, s
     live_[i.last + 1] -= static_cast<std::int64_t>(i.bytes);
   }
   std::int64_t live = 0;
+  plain_run_.resize(p_.tasks.size());
   for (std::uint32_t at = 0; at < runs_.size(); ++at) {
     const RecomputeProblem::Task& t = p_.tasks[runs_[at]];
+    if (!info_[at].again) plain_run_[runs_[at]] = at;
     live += live_[at];
     std::uint64_t bytes = static_cast<std::uint64_t>(live) + t.workspace;
     live_[at] = static_cast<std::int64_t>(bytes);
@@ -222,8 +224,10 @@ RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, s
   return m;
 }
 
-void RecomputeEvaluator::idle_at(std::uint32_t run, std::vector<Idle>& idle) const {
+void RecomputeEvaluator::idle_at(std::uint32_t run, std::uint64_t target,
+                                 std::vector<Idle>& idle) const {
   idle.clear();
+  const auto limit = static_cast<std::int64_t>(target);
   for (std::size_t k = 0; k < instances_.size(); ++k) {
     const Instance& i = instances_[k];
     if (i.outside || i.first >= run || i.last <= run || !droppable_[i.value] || i.bytes == 0)
@@ -235,7 +239,12 @@ void RecomputeEvaluator::idle_at(std::uint32_t run, std::vector<Idle>& idle) con
     while (gaps_[gap].end < info_[run].position ||
            (gaps_[gap].end == info_[run].position && !info_[run].again))
       ++gap;
-    idle.push_back({gap, gap == i.gap ? i.made : 0});
+    double over = 0;
+    for (std::uint32_t at = i.first + 1; at < i.last; ++at)
+      if (live_[at] > limit)
+        over += static_cast<double>(
+            std::min(live_[at] - limit, static_cast<std::int64_t>(i.bytes)));
+    idle.push_back({gap, gap == i.gap ? i.made : 0, over});
   }
 }
 
@@ -258,6 +267,29 @@ void RecomputeEvaluator::remade(std::vector<Remade>& found) const {
   std::sort(found.begin(), found.end(), [](const Remade& a, const Remade& b) {
     return a.cost != b.cost ? a.cost > b.cost : a.gap < b.gap;
   });
+}
+
+bool RecomputeEvaluator::has_room(std::uint32_t gap, std::uint8_t level,
+                                  std::uint64_t target) const {
+  const Gap& g = gaps_[gap];
+  const auto bytes = static_cast<std::int64_t>(p_.values[g.value].bytes);
+  const auto limit = static_cast<std::int64_t>(target);
+  const auto none = static_cast<std::uint32_t>(runs_.size());
+  std::uint32_t at = level == 0 ? plain_run_[g.begin] : none;
+  std::uint32_t end = g.end < p_.tasks.size() ? plain_run_[g.end] : 0;
+  for (const Instance& i : instances_) {
+    if (i.value != g.value || i.gap != gap) continue;
+    if (i.made == level) at = i.first;
+    end = std::max(end, i.last);
+  }
+  for (; at < end; ++at)
+    if (!info_[at].again && live_[at] + bytes > limit) {
+      bool there = false;
+      for (const Instance& i : instances_)
+        there |= i.value == g.value && i.first <= at && i.last >= at;
+      if (!there) return false;
+    }
+  return true;
 }
 
 }  // namespace snug

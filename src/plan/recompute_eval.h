@@ -44,12 +44,13 @@ class RecomputeEvaluator {
   Measure evaluate(const Levels& levels, std::uint64_t target, std::size_t max_runs);
   const Runs& runs() const { return runs_; }
   std::uint64_t live_at(std::uint32_t run) const { return static_cast<std::uint64_t>(live_[run]); }
-  /// A value that is there at a run which does not touch it, and how often the gap has seen it made
-  /// again by then.
+  /// A value that is there at a run which does not touch it.
   struct Idle {
-    std::uint32_t gap, made;
+    std::uint32_t gap;
+    std::uint32_t made;  // how often it was made again in the gap by then
+    double over;         // bytes that `Measure::over` would be less by without it
   };
-  void idle_at(std::uint32_t run, std::vector<Idle>& idle) const;
+  void idle_at(std::uint32_t run, std::uint64_t target, std::vector<Idle>& idle) const;
   /// Gaps in which a value was made again, how often, and what that cost, with all that was made
   /// for it where a plain task wanted it: the highest cost first.
   struct Remade {
@@ -57,6 +58,9 @@ class RecomputeEvaluator {
     std::uint32_t gap, count;
   };
   void remade(std::vector<Remade>& gaps) const;
+  /// Whether plain tasks leave the bytes to keep a value over such a gap from the `level`-th time on
+  /// that it is made again.
+  bool has_room(std::uint32_t gap, std::uint8_t level, std::uint64_t target) const;
   /// Runs of tasks looked at since the start.
   std::uint64_t work() const { return work_; }
 
@@ -107,6 +111,7 @@ class RecomputeEvaluator {
   std::vector<std::uint32_t> touched_;  // per run, flat: instances written, then those read
   std::vector<std::size_t> touched_at_;
   std::vector<std::int64_t> live_;
+  std::vector<std::uint32_t> plain_run_;  // per position
   std::uint64_t work_ = 0;
 };
 
