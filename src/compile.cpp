@@ -105,16 +105,17 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                      : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
     if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
   }
-  std::uint64_t smallest = 0, room = 0;
+  std::uint64_t room = 0;
+  Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
       throw Error(Fault::Memory, memory_error_text(fixed_bytes, options.budget),
                   "shared variables, outputs and constants alone exceed it");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit(l.program, tasks.sizes, room, smallest);
+  auto fitted = fit(l.program, tasks.sizes, room, floor);
   if (!fitted)
-    throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
+    throw Error(Fault::Memory, memory_error_text(fixed_bytes + floor.smallest, options.budget),
                 "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
                 "memory=");
   auto planned = std::make_shared<Planned>();

@@ -31,7 +31,8 @@ double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
 double operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
                   std::span<const DType> in_dtypes) {
   std::string_view op = node.op->name;
-  if (op == "dot" && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
+  if (op.ends_with("_last")) op.remove_suffix(5);  // images in another order of axes
+  if ((op == "dot" || op == "affine") && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
   if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
   // Products per element of the result of a convolution: all but the number of filters.
   const auto per_element = [](const Dims& filters) {
@@ -61,6 +62,12 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
 
 }  // namespace
 
+double predict_operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
+                          std::span<const DType> in_dtypes) {
+  double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
+  return operations(node, in, out, in_dtypes) * slow;
+}
+
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
                        std::span<const Dims> out, std::span<const DType> in_dtypes) {
   if (has(*node.op, kLeaf | kView)) return 0;
@@ -78,8 +85,7 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
     if (node.op->name == "gather" && k == 0) n = std::min(n, bytes);
     bytes += n;
   }
-  double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
-  double work = operations(node, in, out, in_dtypes) * slow;
+  double work = predict_operations(node, in, out, in_dtypes);
   return device.launch_latency + std::max(bytes / device.bandwidth, work / device.flops);
 }
 

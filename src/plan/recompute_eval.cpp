@@ -149,7 +149,7 @@ bool RecomputeEvaluator::find_lives() {
   for (std::uint32_t v = 0; v < p_.values.size(); ++v)
     if (p_.values[v].given) {
       current_[v] = static_cast<std::int32_t>(instances_.size());
-      instances_.push_back({v, 0, 0, gap_now_[v], 0, p_.values[v].bytes, p_.values[v].stored});
+      instances_.push_back({v, 0, 0, gap_now_[v], 0, p_.values[v].bytes, -1, p_.values[v].stored});
     }
   for (std::uint32_t at = 0; at < runs_.size(); ++at) {
     touched_at_.push_back(touched_.size());
@@ -158,7 +158,8 @@ bool RecomputeEvaluator::find_lives() {
       touched_.push_back(made);
       if (info_[at].again) ++made_[v];
       bool outside = p_.values[v].stored && !info_[at].again;
-      instances_.push_back({v, at, at, gap_now_[v], made_[v], p_.values[v].bytes, outside});
+      instances_.push_back(
+          {v, at, at, gap_now_[v], made_[v], p_.values[v].bytes, current_[v], outside});
       if (!p_.values[v].stored || outside) current_[v] = static_cast<std::int32_t>(made);
     }
     for (std::uint32_t v : reads(runs_[at])) {
@@ -226,8 +227,12 @@ RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, s
 
 void RecomputeEvaluator::idle_at(std::uint32_t run, std::uint64_t target,
                                  std::vector<Idle>& idle) const {
+  constexpr std::ptrdiff_t kSamples = 64;
   idle.clear();
   const auto limit = static_cast<std::int64_t>(target);
+  std::vector<std::uint32_t> high;  // runs above the target
+  for (std::uint32_t at = 0; at < runs_.size(); ++at)
+    if (live_[at] > limit) high.push_back(at);
   for (std::size_t k = 0; k < instances_.size(); ++k) {
     const Instance& i = instances_[k];
     if (i.outside || i.first >= run || i.last <= run || !droppable_[i.value] || i.bytes == 0)
@@ -240,10 +245,12 @@ void RecomputeEvaluator::idle_at(std::uint32_t run, std::uint64_t target,
            (gaps_[gap].end == info_[run].position && !info_[run].again))
       ++gap;
     double over = 0;
-    for (std::uint32_t at = i.first + 1; at < i.last; ++at)
-      if (live_[at] > limit)
-        over += static_cast<double>(
-            std::min(live_[at] - limit, static_cast<std::int64_t>(i.bytes)));
+    auto from = std::upper_bound(high.begin(), high.end(), i.first);
+    auto to = std::lower_bound(from, high.end(), i.last);
+    const std::ptrdiff_t stride = (to - from) / kSamples + 1;
+    for (; to - from > 0; from += std::min(stride, to - from))
+      over += static_cast<double>(
+          stride * std::min(live_[*from] - limit, static_cast<std::int64_t>(i.bytes)));
     idle.push_back({gap, gap == i.gap ? i.made : 0, over});
   }
 }
@@ -274,21 +281,20 @@ bool RecomputeEvaluator::has_room(std::uint32_t gap, std::uint8_t level,
   const Gap& g = gaps_[gap];
   const auto bytes = static_cast<std::int64_t>(p_.values[g.value].bytes);
   const auto limit = static_cast<std::int64_t>(target);
-  const auto none = static_cast<std::uint32_t>(runs_.size());
-  std::uint32_t at = level == 0 ? plain_run_[g.begin] : none;
+  std::uint32_t begin = level == 0 ? plain_run_[g.begin] : static_cast<std::uint32_t>(runs_.size());
   std::uint32_t end = g.end < p_.tasks.size() ? plain_run_[g.end] : 0;
-  for (const Instance& i : instances_) {
-    if (i.value != g.value || i.gap != gap) continue;
-    if (i.made == level) at = i.first;
-    end = std::max(end, i.last);
+  for (std::int32_t k = current_[g.value]; k >= 0; k = instance(k).previous) {
+    if (instance(k).gap != gap) continue;
+    if (instance(k).made == level) begin = instance(k).first;
+    end = std::max(end, instance(k).last);
   }
-  for (; at < end; ++at)
-    if (!info_[at].again && live_[at] + bytes > limit) {
-      bool there = false;
-      for (const Instance& i : instances_)
-        there |= i.value == g.value && i.first <= at && i.last >= at;
-      if (!there) return false;
-    }
+  for (std::uint32_t at = begin; at < end; ++at) {
+    if (info_[at].again || live_[at] + bytes <= limit) continue;
+    bool there = false;
+    for (std::int32_t k = current_[g.value]; k >= 0 && !there; k = instance(k).previous)
+      there = instance(k).first <= at && instance(k).last >= at;
+    if (!there) return false;
+  }
   return true;
 }
 

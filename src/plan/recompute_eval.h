@@ -69,8 +69,12 @@ class RecomputeEvaluator {
     std::uint32_t value, first, last;
     std::uint32_t gap, made;  // when it was made
     std::uint64_t bytes;
+    std::int32_t previous;  // of the same value
     bool outside, took_over = false, taken = false;
   };
+  const Instance& instance(std::int32_t k) const {
+    return instances_[static_cast<std::size_t>(k)];
+  }
   bool make_runs(const Levels& levels, std::size_t max_runs);
   bool collect_missing(std::uint32_t task);
   std::span<const std::uint32_t> reads(std::uint32_t task) const {

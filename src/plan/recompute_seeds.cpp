@@ -47,6 +47,11 @@ double RecomputeSeeds::cost_per_byte(std::uint32_t v) const {
          static_cast<double>(std::max<std::uint64_t>(p_.values[v].bytes, 1));
 }
 
+/// Whether a stage that saves what costs more than `dear` per byte saves it; HUGE_VAL: all.
+bool RecomputeSeeds::stays(std::uint32_t value, double dear) const {
+  return dear == HUGE_VAL || cost_per_byte(value) >= dear;
+}
+
 std::size_t RecomputeSeeds::first_made(std::uint32_t position) const {
   return static_cast<std::size_t>(std::lower_bound(made_.begin(), made_.end(), position) -
                                   made_.begin());
@@ -71,15 +76,23 @@ Levels RecomputeSeeds::with(const std::vector<std::uint8_t>& level,
   return levels;
 }
 
-/// The cut between two positions that divides bytes as asked, preferring those that cut little.
-std::uint32_t RecomputeSeeds::best_cut(std::uint32_t from, std::uint32_t to, double part) const {
+/// The k-th of the cuts that divide the bytes between two positions into parts; one that cuts little
+/// is preferred to one in the right place.
+std::uint32_t RecomputeSeeds::best_cut(std::uint32_t from, std::uint32_t to, std::uint32_t k,
+                                       std::uint32_t parts) const {
   const auto begin = static_cast<double>(bytes_[from]);
-  const double all = std::max(static_cast<double>(bytes_[to]) - begin, 1.0);
+  const double part = (static_cast<double>(bytes_[to]) - begin) / parts;
+  auto position_of = [&](double bytes) {
+    auto it = std::lower_bound(bytes_.begin() + from, bytes_.begin() + to, bytes,
+                               [](std::uint64_t a, double b) { return static_cast<double>(a) < b; });
+    return static_cast<std::uint32_t>(it - bytes_.begin());
+  };
   std::uint32_t best = from;
   double least = 0;
-  for (std::uint32_t c = from + 1; c < to; ++c) {
-    double off = std::abs((static_cast<double>(bytes_[c]) - begin) / all - part);
-    double score = static_cast<double>(crossing_[c]) + off * all;
+  for (std::uint32_t c = std::max(position_of(begin + (k - 0.75) * part), from + 1);
+       c < to && static_cast<double>(bytes_[c]) <= begin + (k + 0.75) * part; ++c) {
+    double off = std::abs(static_cast<double>(bytes_[c]) - begin - k * part);
+    double score = static_cast<double>(crossing_[c]) + off;
     if (best == from || score < least) best = c, least = score;
   }
   return best;
@@ -101,7 +114,7 @@ Levels RecomputeSeeds::segments(std::uint32_t parts, double leaf, double dear) c
     std::vector<std::uint32_t> ends;
     if (static_cast<double>(bytes_[s.to] - bytes_[s.from]) > leaf && s.level < 32)
       for (std::uint32_t k = 1; k < parts; ++k) {
-        std::uint32_t c = best_cut(s.from, s.to, static_cast<double>(k) / parts);
+        std::uint32_t c = best_cut(s.from, s.to, k, parts);
         if (c > s.from && (ends.empty() || c > ends.back())) ends.push_back(c);
       }
     const bool whole = ends.empty();
@@ -127,11 +140,12 @@ Levels RecomputeSeeds::segments(std::uint32_t parts, double leaf, double dear) c
 
 /// Cuts that go through little, at most kMaxStages - 1.
 std::vector<std::uint32_t> RecomputeSeeds::cuts() const {
-  constexpr std::size_t kMaxStages = 40;
+  constexpr std::size_t kMaxStages = 40, kMaxLooked = 400;
   std::vector<std::uint32_t> found;
+  const std::uint64_t apart = bytes_.back() / kMaxLooked;
   for (std::uint32_t c = 1; c <= turn_; ++c)
     if (crossing_[c] <= crossing_[c - 1] && crossing_[c] <= crossing_[c + 1] &&
-        bytes_[c] > (found.empty() ? 0 : bytes_[found.back()]))
+        bytes_[c] > (found.empty() ? 0 : bytes_[found.back()] + apart))
       found.push_back(c);
   // The cut whose stages on both sides are smallest goes, until there are few enough.
   while (found.size() >= kMaxStages) {
@@ -158,7 +172,7 @@ std::vector<RecomputeSeeds::Stage> RecomputeSeeds::stages() const {
   }
   stages.emplace_back().from = from;
   stages.back().to = turn_ + 1;
-  std::vector<std::uint32_t> stage_of(turn_ + 1), last(values_.size());
+  std::vector<std::uint32_t> stage_of(turn_ + 1), last(values_.size());  // last read
   for (std::uint32_t s = 0; s < stages.size(); ++s)
     for (std::uint32_t at = stages[s].from; at < stages[s].to; ++at) stage_of[at] = s;
   // The stage that a position behind the turn belongs to: the last one it or its successors read.
@@ -172,42 +186,58 @@ std::vector<RecomputeSeeds::Stage> RecomputeSeeds::stages() const {
   }
   for (std::size_t at = p_.tasks.size(); at-- > turn_;)
     back_stage[at] = std::max(back_stage[at], back_stage[at + 1]);
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    Stage& stage = stages[s];
-    stage.before = crossing_[stage.from];
-    for (std::uint32_t at = stage.from; at < stage.to; ++at) {
-      stage.forward += p_.tasks[at].cost;
-      std::uint64_t touched = p_.tasks[at].workspace;
-      for (std::uint32_t v : p_.tasks[at].reads) touched += p_.values[v].bytes;
-      for (std::uint32_t v : p_.tasks[at].writes) touched += p_.values[v].bytes;
-      stage.passing = std::max(stage.passing, touched);
-    }
-    const std::size_t begin = first_made(stage.from), end = first_made(stage.to);
-    for (double dear : dear_) {
-      Stage::Way way{0, 0, 0};
-      std::uint64_t all = 0;
-      for (std::size_t k = begin; k < end; ++k) {
-        if (last[k] <= turn_) continue;
-        all += p_.values[values_[k]].bytes;
-        // With the highest limit all is saved; what costs less than others is made again.
-        if (dear == HUGE_VAL || cost_per_byte(values_[k]) >= dear)
-          way.saved += p_.values[values_[k]].bytes;
-        else
-          way.cost += p_.tasks[made_[k]].cost;
-      }
-      for (std::size_t at = turn_; at < p_.tasks.size(); ++at) {
-        if (back_stage[at] != s) continue;
-        std::uint64_t others = 0;
-        for (std::size_t k = 0; k < begin; ++k)
-          if (last[k] >= at) others += p_.values[values_[k]].bytes;
-        way.back = std::max(way.back, live_[at] - std::min(others, live_[at]));
-      }
-      // What is not saved is mostly there one after the other.
-      way.back -= std::min(way.back, (all - way.saved) / 2);
-      stage.ways.push_back(way);
-    }
+  // Bytes that earlier stages keep while one has its backward tasks.
+  std::vector<std::uint32_t> stage_ends(stages.size(), turn_);  // where earlier ones begin
+  for (std::uint32_t at = turn_; at < p_.tasks.size(); ++at) stage_ends[back_stage[at]] = at + 1;
+  for (std::size_t s = stages.size() - 1; s-- > 0;)
+    stage_ends[s] = std::max(stage_ends[s], stage_ends[s + 1]);
+  std::vector<std::int64_t> others(p_.tasks.size() + 2, 0);
+  for (std::size_t k = 0; k < values_.size(); ++k) {
+    std::uint32_t s = stage_of[made_[k]];
+    if (last[k] <= turn_ || s + 1 == stages.size()) continue;
+    others[turn_] += static_cast<std::int64_t>(p_.values[values_[k]].bytes);
+    others[std::min(last[k] + 1, stage_ends[s + 1])] -=
+        static_cast<std::int64_t>(p_.values[values_[k]].bytes);
   }
+  std::vector<std::uint64_t> back(stages.size(), 0);
+  std::int64_t sum = 0;
+  for (std::uint32_t at = turn_; at < p_.tasks.size(); ++at) {
+    sum += others[at];
+    auto own = static_cast<std::int64_t>(live_[at]) - sum;
+    std::uint64_t& most = back[back_stage[at]];
+    most = std::max(most, static_cast<std::uint64_t>(std::max<std::int64_t>(own, 0)));
+  }
+  for (std::uint32_t s = 0; s < stages.size(); ++s) measure(stages[s], back[s], last);
   return stages;
+}
+
+/// `last`: per value made up to the turn, its last read.
+void RecomputeSeeds::measure(Stage& stage, std::uint64_t back,
+                             const std::vector<std::uint32_t>& last) const {
+  stage.before = crossing_[stage.from];
+  for (std::uint32_t at = stage.from; at < stage.to; ++at) {
+    stage.forward += p_.tasks[at].cost;
+    std::uint64_t touched = p_.tasks[at].workspace;
+    for (std::uint32_t v : p_.tasks[at].reads) touched += p_.values[v].bytes;
+    for (std::uint32_t v : p_.tasks[at].writes) touched += p_.values[v].bytes;
+    stage.passing = std::max(stage.passing, touched);
+  }
+  for (double dear : dear_) {
+    Stage::Way way{0, 0, 0};
+    std::uint64_t dropped = 0;
+    for (std::size_t k = first_made(stage.from); k < first_made(stage.to); ++k) {
+      if (last[k] <= turn_) continue;
+      if (stays(values_[k], dear)) {
+        way.saved += p_.values[values_[k]].bytes;
+      } else {
+        dropped += p_.values[values_[k]].bytes;
+        way.cost += p_.tasks[made_[k]].cost;
+      }
+    }
+    // What is not saved is mostly there one after the other.
+    way.back = back - std::min(back, dropped / 2);
+    stage.ways.push_back(way);
+  }
 }
 
 /// Dynamic programming over the stages and the memory left: a stage is saved whole in some way, or
@@ -247,9 +277,7 @@ class ChainPlanner {
         for (std::size_t k = seeds_.first_made(stages_[s].from);
              k < seeds_.first_made(stages_[s].to); ++k) {
           if (level[k] != kDropped) continue;
-          double limit = seeds_.dear_[c.way];
-          if (limit == HUGE_VAL || seeds_.cost_per_byte(seeds_.values_[k]) >= limit)
-            level[k] = pass;
+          if (seeds_.stays(seeds_.values_[k], seeds_.dear_[c.way])) level[k] = pass;
         }
         if (s < t) stack.push_back({s + 1, t, m - slots(stages_[s].ways[c.way].saved), pass});
         continue;

@@ -30,11 +30,13 @@ class RecomputeSeeds {
     std::vector<Way> ways;  // one per entry of dear_
   };
 
-  void drop_cheap(const std::function<void(const Levels&)>& use) const;
   Levels segments(std::uint32_t parts, double leaf, double dear) const;
   std::vector<Stage> stages() const;
+  void measure(Stage& stage, std::uint64_t back, const std::vector<std::uint32_t>& last) const;
+  bool stays(std::uint32_t value, double dear) const;
   std::vector<std::uint32_t> cuts() const;
-  std::uint32_t best_cut(std::uint32_t from, std::uint32_t to, double part) const;
+  std::uint32_t best_cut(std::uint32_t from, std::uint32_t to, std::uint32_t k,
+                         std::uint32_t parts) const;
   void set_level(Levels& levels, std::uint32_t value, std::uint8_t level, bool tail) const;
   Levels with(const std::vector<std::uint8_t>& level, const std::vector<bool>& crosses,
               const std::vector<double>& dear) const;
