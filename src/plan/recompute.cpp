@@ -273,6 +273,12 @@ std::uint64_t peak_bound(const RecomputeProblem& p) {
   return std::max(bound, kept);
 }
 
+RecomputePlan plain_plan(const RecomputeProblem& problem) {
+  RecomputeEvaluator eval(problem);
+  Measure m = eval.evaluate(eval.plain(), 0, SIZE_MAX);
+  return {eval.runs(), m.peak, m.cost};
+}
+
 std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
                                          const RecomputeLimits& limits) {
   return Search(problem, limits).run();

@@ -47,8 +47,12 @@ struct RecomputeLimits {
   std::uint32_t targets = 48;  // heights that are aimed at
 };
 
+/// Every task once.
+RecomputePlan plain_plan(const RecomputeProblem& problem);
+
 /// Plans of which none has both a higher peak and a higher cost than another: cost rises, the peak
-/// falls. The first one runs every task once.
+/// falls. The first one costs no more than every task once, and may still be lower than that, since
+/// what costs nothing runs again for nothing.
 std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
                                          const RecomputeLimits& limits = {});
 
