@@ -94,7 +94,7 @@ void generate_code(Lowered& lowered, CompileTrace& trace) {
 std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier) {
-  PreparedTasks tasks = prepare_tasks(l, bounds, kind);
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
   tasks.sizes.sizes = bounds.high;
   for (const auto& planned : earlier) {
     if (planned->kind != kind) continue;
@@ -109,22 +109,31 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                      : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
     if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
   }
-  std::uint64_t smallest = 0, room = 0;
+  std::uint64_t room = 0;
+  Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
       throw Error(Fault::Memory, memory_error_text(fixed_bytes, options.budget),
                   "shared variables, outputs and constants alone exceed it");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit(l.program, tasks.sizes, room, smallest);
+  auto fitted = fit(l.program, tasks.sizes, options.recompute ? room : 0, floor);
+  if (fitted && options.budget && fitted->plan.bytes > room) {
+    floor.smallest = fitted->plan.bytes;
+    fitted.reset();
+  }
   if (!fitted)
-    throw Error(Fault::Memory, memory_error_text(fixed_bytes + smallest, options.budget),
+    throw Error(Fault::Memory,
+                fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
+                            room < floor.bound ? "impossible" : "no plan was found"),
                 "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
                 "memory=");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);
   planned->recomputed = std::move(fitted->recomputed);
+  planned->seconds = fitted->seconds;
+  planned->plain_seconds = fitted->plain_seconds;
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
 }

@@ -19,6 +19,7 @@ struct CompileOptions {
   std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
   bool recompute = true;     // tasks may run again to keep to the budget
+  const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
 };
 
 /// What each stage made, for `explain`.

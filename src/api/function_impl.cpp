@@ -1,5 +1,7 @@
 #include "api/function_impl.h"
 
+#include "api/measure_device.h"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -47,6 +49,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.threads = options.threads > 0 ? options.threads : available_threads();
   compile_.budget = parse_bytes(options.memory);
   compile_.recompute = options.recompute;
+  if (compile_.budget) compile_.device = &measured_host();
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "api/function_impl.h"
+#include "api/measure_device.h"
 #include "base/bytes.h"
 
 namespace snug {
@@ -86,6 +87,7 @@ FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute
   options.budget = budget;
   options.recompute = recompute;
   options.micro_batches = micro_batches;
+  options.device = &measured_host();
   return std::make_shared<FunctionImpl>(*this, options);
 }
 

@@ -129,7 +129,8 @@ struct PreparedTasks {
   std::vector<std::unique_ptr<PreparedCall>> calls;  // per task, null for kernels
   TaskSizes sizes;
 };
-PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds, CallKind kind);
+PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds, CallKind kind,
+                            const DeviceInfo* device = nullptr);
 
 /// Binds a plan to sizes.
 std::unique_ptr<Executable> link(const Lowered& lowered, std::shared_ptr<const Planned> planned,

@@ -80,18 +80,21 @@ CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
 
 }  // namespace
 
-PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind) {
+PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind,
+                            const DeviceInfo* device) {
   // Also of values that are never stored: their elements are counted in 64 bits.
   for (std::uint32_t n = 0; n < l.program.graph.nodes().size(); ++n)
     for (std::uint32_t k = 0; k < l.program.graph.nodes()[n].types.size(); ++k)
       bytes_of(l.program, bounds.high, {n, k});
   PreparedTasks out;
   out.sizes.kind = std::move(kind);
+  out.sizes.device = device;
   for (const Task& t : l.program.tasks) {
     std::unique_ptr<PreparedCall> call;
     if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
       const Node& n = l.program.graph.node(t.index);
       CallSite site = call_site(l, t, bounds);
+      site.device = device;
       try {
         call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
                                           : find_library(l.program.library, n)->prepare(site);
@@ -100,6 +103,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
       }
     }
     out.sizes.workspace.push_back(call ? call->workspace : 0);
+    out.sizes.loop_seconds.push_back(call ? call->seconds : 0);
     out.calls.push_back(std::move(call));
   }
   return out;

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "exec/executable.h"
+#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
@@ -34,6 +35,8 @@ class LoopCall : public PreparedCall {
       exe_ = instantiate(site, 0, last);
     }
     parallel = exe_->parallel;
+    seconds = exe_->planned->seconds * static_cast<double>(count_ - (last_ ? 1 : 0)) +
+              (last_ ? last_->planned->seconds : 0);
     plan_workspace();
   }
 
@@ -119,11 +122,12 @@ class LoopCall : public PreparedCall {
     if (!checks_) check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
     CallKind kind;
     kind.same_shape.assign(l_.program.graph.updates().size(), true);
-    PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind));
+    PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device);
     tasks.sizes.sizes = bounds.high;
     auto planned = std::make_shared<Planned>();
     planned->schedule = order(l_.program, tasks.sizes);
     planned->plan = pack(planned->schedule);
+    planned->seconds = planned->plain_seconds = predict_seconds(l_.program, tasks.sizes);
     return link(l_, planned, std::move(tasks), std::move(bounds));
   }
 

@@ -11,6 +11,8 @@
 
 namespace snug {
 
+struct DeviceInfo;
+
 /// One operand of a library call, with sizes known.
 struct ArgDesc {
   DType dtype = DType::F32;
@@ -28,6 +30,7 @@ struct CallSite {
   /// Some sizes are upper bounds; the actual ones come with each run.
   bool runtime_sizes = false;
   int threads = 1;
+  const DeviceInfo* device = nullptr;  // as TaskSizes::device
 };
 
 struct RunArgs {
@@ -51,6 +54,7 @@ class PreparedCall {
   virtual ~PreparedCall() = default;
   virtual void run(const RunArgs& args) const = 0;
   std::uint64_t workspace = 0;
+  double seconds = 0;     // predicted, of loops; 0: by its sizes
   bool parallel = false;  // worth the thread pool whatever its sizes
 };
 

@@ -42,4 +42,10 @@ extern const OpDef transfer_op;
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
                        std::span<const Dims> out, std::span<const DType> in_dtypes);
 
+/// Operations per second of a device in the op of a node.
+double operation_rate(const DeviceInfo& device, const Node& node);
+/// The arithmetic operations of a node, in those of float32.
+double predict_operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
+                          std::span<const DType> in_dtypes);
+
 }  // namespace snug

@@ -38,7 +38,8 @@ std::string_view plain_name(const Node& node) {
 double operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
                   std::span<const DType> in_dtypes) {
   std::string_view op = plain_name(node);
-  if (op == "dot" && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
+  if ((op == "dot" || op == "affine") && in[0].size() == 2)
+    return 2 * count(out[0]) * static_cast<double>(in[0][1]);
   if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
   // Products per element of the result of a convolution: all but the number of filters.
   const auto per_element = [](const Dims& filters) {
@@ -66,19 +67,25 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
   return count(out.empty() ? Dims{} : out[0]) * work_per_element(node, in_dtypes);
 }
 
-/// Operations per second of the device in an op.
-double rate(const DeviceInfo& device, std::string_view op) {
+}  // namespace
+
+double predict_operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
+                          std::span<const DType> in_dtypes) {
+  double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
+  return operations(node, in, out, in_dtypes) * slow;
+}
+
+double operation_rate(const DeviceInfo& device, const Node& node) {
+  const std::string_view op = plain_name(node);
   double measured = 0;
   if (op.find("grad_weight") != std::string_view::npos)
     measured = device.filter_flops;
   else if (op.starts_with("conv"))
     measured = device.conv_flops;
-  else if (op.ends_with("dot"))
+  else if (op.ends_with("dot") || op == "affine")
     measured = device.product_flops;
   return measured > 0 ? measured : device.flops;
 }
-
-}  // namespace
 
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
                        std::span<const Dims> out, std::span<const DType> in_dtypes) {
@@ -97,8 +104,7 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
     if (node.op->name == "gather" && k == 0) n = std::min(n, bytes);
     bytes += n;
   }
-  double slow = !node.types.empty() && node.types[0].dtype == DType::F64 ? 2 : 1;
-  double work = operations(node, in, out, in_dtypes) * slow / rate(device, plain_name(node));
+  const double work = predict_operations(node, in, out, in_dtypes) / operation_rate(device, node);
   return device.launch_latency + std::max(bytes / device.bandwidth, work);
 }
 

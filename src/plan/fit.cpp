@@ -1,170 +1,176 @@
 #include "plan/fit.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
-#include <unordered_set>
+
+#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
 
-/// Order of tasks with `again[v]` = values dropped after their last early use and computed again
-/// right before their next use.
-std::vector<std::uint32_t> with_recomputation(
-    const Program& p, const std::vector<std::uint32_t>& plain,
-    const std::unordered_map<std::uint32_t, std::uint32_t>& again_before) {
-  // again_before: task to repeat -> position in `plain` of the task it is repeated before
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> at;
-  for (auto [task, position] : again_before) at[position].push_back(task);
-  std::vector<std::uint32_t> order;
-  for (std::uint32_t i = 0; i < plain.size(); ++i) {
-    if (auto it = at.find(i); it != at.end()) {
-      std::sort(it->second.begin(), it->second.end());  // program order: producers first
-      for (std::uint32_t t : it->second) order.push_back(t);
-    }
-    order.push_back(plain[i]);
-  }
-  // A repeated task may read a shared variable whose update stood earlier: the update waits.
-  for (const Update& u : p.graph.updates()) {
-    Value old = p.graph.inputs()[u.input].value;
-    std::size_t writer = order.size(), reader = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const Task& t = p.tasks[order[i]];
-      if (std::find(t.writes.begin(), t.writes.end(), u.value) != t.writes.end()) writer = i;
-      if (std::find(t.reads.begin(), t.reads.end(), old) != t.reads.end()) reader = i;
-    }
-    if (writer < reader)
-      std::rotate(order.begin() + static_cast<std::ptrdiff_t>(writer),
-                  order.begin() + static_cast<std::ptrdiff_t>(writer) + 1,
-                  order.begin() + static_cast<std::ptrdiff_t>(reader) + 1);
-  }
-  return order;
+std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
 }
 
-using Producers = std::unordered_map<Value, std::uint32_t, ValueHash>;  // value -> task
+/// Numbers the values that tasks make, and arguments that are copied into the arena.
+class ProblemMaker {
+ public:
+  ProblemMaker(const Program& p, const TaskSizes& s, const Schedule& plain)
+      : p_(p), s_(s), plain_(plain) {}
 
-/// A task to run again for step `use`, and the position in the plain order that it is repeated
-/// before.
-struct Choice {
-  std::uint64_t bytes;
-  std::uint32_t task, use, before;
-};
-
-/// The first step behind the peak that reads buffer b; none if the peak itself does.
-std::optional<std::uint32_t> next_use(const Fitted& f, std::uint32_t b) {
-  std::optional<std::uint32_t> use;
-  for (std::uint32_t s = f.plan.peak_step; s < f.schedule.steps.size() && !use; ++s) {
-    const auto& reads = f.schedule.steps[s].reads;
-    if (std::find(reads.begin(), reads.end(), b) != reads.end()) use = s;
-  }
-  return use == f.plan.peak_step ? std::nullopt : use;
-}
-
-/// Buffers that are idle over the peak and may be made again, the largest first.
-template <class F>
-std::vector<Choice> choices(const Program& p, const Fitted& f, const Producers& producer,
-                            F&& excluded) {
-  std::vector<std::uint32_t> position;  // step -> position in the plain order
-  std::uint32_t next = 0;
-  for (const Step& s : f.schedule.steps) {
-    position.push_back(next);
-    if (!s.commit_copy && !s.again) ++next;
-  }
-  std::uint32_t peak = f.plan.peak_step;
-  std::vector<Choice> found;
-  for (std::uint32_t b = 0; b < f.schedule.buffers.size(); ++b) {
-    const Buffer& buf = f.schedule.buffers[b];
-    if (buf.where != Where::Arena || buf.workspace || buf.first >= peak || buf.last <= peak)
-      continue;
-    auto it = producer.find(buf.value);
-    if (it == producer.end() || excluded(it->second)) continue;
-    const Task& t = p.tasks[it->second];
-    if (t.may_fail || t.kind == Task::Kind::Loop) continue;
-    std::optional<std::uint32_t> use = next_use(f, b);
-    if (!use || f.schedule.steps[*use].commit_copy) continue;
-    found.push_back({buf.bytes, it->second, *use, position[*use]});
-  }
-  std::sort(found.begin(), found.end(), [](const Choice& a, const Choice& b) {
-    return std::pair(b.bytes, a.task) < std::pair(a.bytes, b.task);
-  });
-  return found;
-}
-
-/// The tasks to repeat for a choice: its own, and those that make what it reads and nobody keeps
-/// until then. Empty if one of them cannot run again, or if it would be a long way back.
-template <class F>
-std::vector<std::uint32_t> tasks_again(const Program& p, const Fitted& f, const Producers& producer,
-                                       const Choice& choice, F&& excluded) {
-  constexpr std::size_t kMaxTasks = 8;
-  std::unordered_set<Value, ValueHash> alive;
-  for (const Buffer& b : f.schedule.buffers)
-    if (!b.workspace && b.first < choice.use && b.last >= choice.use) alive.insert(b.value);
-  std::vector<std::uint32_t> tasks{choice.task};
-  for (std::size_t k = 0; k < tasks.size(); ++k)
-    for (Value v : p.tasks[tasks[k]].reads) {
-      auto it = producer.find(v);
-      if (it == producer.end() || alive.count(v) ||
-          std::find(tasks.begin(), tasks.end(), it->second) != tasks.end())
+  RecomputeProblem make() {
+    for (std::uint32_t b = 0; b < plain_.buffers.size(); ++b) add_leaf(plain_.buffers[b]);
+    for (const Step& step : plain_.steps) {
+      if (step.commit_copy) {
+        out_.values[number_.at(plain_.buffers[step.reads[0]].value)].kept = true;
         continue;
-      const Task& t = p.tasks[it->second];
-      if (t.may_fail || t.kind == Task::Kind::Loop || excluded(it->second) ||
-          tasks.size() == kMaxTasks)
-        return {};
-      tasks.push_back(it->second);
+      }
+      for (std::uint32_t b : step.writes) add_written(plain_.buffers[b]);
     }
-  return tasks;
-}
+    for (const Step& step : plain_.steps)
+      if (!step.commit_copy) add_task(step);
+    for (std::uint32_t t = 0; t < out_.tasks.size(); ++t) add_waits(t);
+    return std::move(out_);
+  }
+
+ private:
+  bool is_leaf(const Buffer& b) const {
+    return !b.workspace && b.value.node < p_.graph.nodes().size() &&
+           has(*p_.graph.node(b.value).op, kLeaf);
+  }
+
+  void add_leaf(const Buffer& b) {
+    if (!is_leaf(b) || b.where != Where::Arena) return;
+    add_value(b.value, {.bytes = aligned(b.bytes), .given = true});
+  }
+
+  void add_written(const Buffer& b) {
+    add_value(b.value, {.bytes = aligned(b.bytes), .stored = b.where != Where::Arena});
+  }
+
+  void add_value(Value v, RecomputeProblem::Value value) {
+    number_[v] = static_cast<std::uint32_t>(out_.values.size());
+    out_.values.push_back(value);
+  }
+
+  void add_task(const Step& step) {
+    const Task& t = p_.tasks[step.task];
+    RecomputeProblem::Task task;
+    std::vector<std::int64_t> place(t.reads.size(), -1);  // of a read in task.reads
+    for (std::size_t k = 0; k < t.reads.size(); ++k) {
+      auto it = number_.find(t.reads[k]);
+      const Buffer& b = plain_.buffers[step.reads[k]];
+      if (b.where == Where::Shared && is_leaf(b))
+        readers_[b.index].push_back(static_cast<std::uint32_t>(out_.tasks.size()));
+      if (it == number_.end()) continue;
+      auto known = std::find(task.reads.begin(), task.reads.end(), it->second);
+      bool once = std::count(t.reads.begin(), t.reads.end(), t.reads[k]) == 1;
+      if (once) place[k] = known - task.reads.begin();
+      if (known == task.reads.end()) task.reads.push_back(it->second);
+    }
+    std::vector<std::uint32_t> overwritten;
+    for (std::size_t k = 0; k < t.writes.size(); ++k) {
+      task.writes.push_back(number_.at(t.writes[k]));
+      const Buffer& b = plain_.buffers[step.writes[k]];
+      if (b.where == Where::Shared) overwritten.push_back(b.index);
+    }
+    for (auto [w, r] : t.in_place)
+      if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
+    task.workspace = aligned(s_.workspace[step.task]);
+    task.cost = predict_task_seconds(p_, s_, step.task);
+    task.repeatable = !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty();
+    overwritten_.push_back(std::move(overwritten));
+    out_.tasks.push_back(std::move(task));
+  }
+
+  /// A task that writes shared variables waits for those that read their old values.
+  void add_waits(std::uint32_t task) {
+    for (std::uint32_t variable : overwritten_[task])
+      for (std::uint32_t reader : readers_[variable])
+        if (reader != task) out_.tasks[task].after.push_back(reader);
+  }
+
+  const Program& p_;
+  const TaskSizes& s_;
+  const Schedule& plain_;
+  RecomputeProblem out_;
+  std::unordered_map<Value, std::uint32_t, ValueHash> number_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // of shared variables
+  std::vector<std::vector<std::uint32_t>> overwritten_;                    // per task
+};
 
 }  // namespace
 
-std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_t budget,
-                          std::uint64_t& smallest) {
-  Fitted best;
-  best.schedule = order(p, sizes);
-  best.plan = pack(best.schedule);
-  smallest = best.plan.bytes;
-  if (budget == 0 || best.plan.bytes <= budget) return best;
+RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
+                                   const Schedule& plain) {
+  return ProblemMaker(program, sizes, plain).make();
+}
 
-  std::vector<std::uint32_t> plain;
-  for (const Step& s : best.schedule.steps)
-    if (!s.commit_copy) plain.push_back(s.task);
-  Producers producer;
-  for (std::uint32_t t = 0; t < p.tasks.size(); ++t)
-    for (Value v : p.tasks[t].writes) producer[v] = t;
+Fitter::Fitter(const Program& program, const TaskSizes& sizes) : program_(program), sizes_(sizes) {
+  plain_.schedule = order(program, sizes);
+  plain_.plan = pack(plain_.schedule);
+  plain_.seconds = plain_.plain_seconds = predict_seconds(program, sizes);
+}
 
-  // Repeatedly: at the step of the peak, the buffer that saves most and is idle over it is made
-  // again before its next use.
-  std::unordered_map<std::uint32_t, std::uint32_t> again;
-  std::unordered_set<std::uint32_t> tried;
-  auto repeated = [&](std::uint32_t task) { return again.count(task) != 0; };
-  auto excluded = [&](std::uint32_t task) { return tried.count(task) || repeated(task); };
-  for (std::size_t round = 0; round < p.tasks.size(); ++round) {
-    bool improved = false;
-    for (const Choice& c : choices(p, best, producer, excluded)) {
-      auto trial_again = again;
-      std::vector<std::uint32_t> tasks = tasks_again(p, best, producer, c, repeated);
-      for (std::uint32_t t : tasks) trial_again[t] = c.before;
-      Fitted trial;
-      trial.schedule = order_as(p, sizes, with_recomputation(p, plain, trial_again));
-      bool legal = !tasks.empty() && find_fault(p, trial.schedule).empty();
-      if (legal) trial.plan = pack(trial.schedule);
-      if (!legal || trial.plan.bytes >= best.plan.bytes) {
-        tried.insert(c.task);
-        continue;
-      }
-      again = std::move(trial_again);
-      best = std::move(trial);
-      improved = true;
-      break;
+void Fitter::find_points() {
+  if (searched_) return;
+  searched_ = true;
+  problem_ = recompute_problem(program_, sizes_, plain_.schedule);
+  for (RecomputePlan& plan : find_frontier(problem_)) points_.push_back({std::move(plan), {}, false});
+}
+
+const Fitted* Fitter::packed(Point& point) {
+  if (!point.tried) {
+    point.tried = true;
+    std::vector<std::uint32_t> tasks, plain;
+    for (const Step& s : plain_.schedule.steps)
+      if (!s.commit_copy) plain.push_back(s.task);
+    for (std::uint32_t run : point.plan.runs) tasks.push_back(plain[run]);
+    Fitted f;
+    f.schedule = order_as(program_, sizes_, tasks);
+    if (find_fault(program_, f.schedule).empty()) {
+      f.plan = pack(f.schedule);
+      std::set<std::uint32_t> again;
+      for (const Step& s : f.schedule.steps)
+        if (s.again) again.insert(s.task);
+      for (std::uint32_t t : again) f.recomputed.push_back(program_.tasks[t].name);
+      std::sort(f.recomputed.begin(), f.recomputed.end());
+      f.seconds = point.plan.cost;
+      f.plain_seconds = plain_.plain_seconds;
+      point.packed = std::move(f);
     }
-    smallest = std::min(smallest, best.plan.bytes);
-    if (best.plan.bytes <= budget) {
-      for (auto [task, before] : again) best.recomputed.push_back(p.tasks[task].name);
-      std::sort(best.recomputed.begin(), best.recomputed.end());
-      return best;
-    }
-    if (!improved) return std::nullopt;
+  }
+  return point.packed ? &*point.packed : nullptr;
+}
+
+std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
+  if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
+  find_points();
+  for (Point& point : points_) {
+    if (point.plan.peak > budget) continue;
+    const Fitted* f = packed(point);
+    if (f && f->plan.bytes <= budget) return *f;
   }
   return std::nullopt;
+}
+
+Floor Fitter::floor() {
+  find_points();
+  Floor floor{peak_bound(problem_), plain_.plan.bytes};
+  for (auto point = points_.rbegin(); point != points_.rend(); ++point) {
+    if (point->plan.peak >= floor.smallest) break;
+    if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);
+  }
+  return floor;
+}
+
+std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
+                          Floor& floor) {
+  Fitter fitter(program, sizes);
+  std::optional<Fitted> fitted = fitter.fit(budget);
+  if (!fitted) floor = fitter.floor();
+  return fitted;
 }
 
 }  // namespace snug

@@ -1,11 +1,11 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/memory_plan.h"
+#include "plan/recompute.h"
 
 namespace snug {
 
@@ -13,13 +13,56 @@ struct Fitted {
   Schedule schedule;
   MemoryPlan plan;
   std::vector<std::string> recomputed;  // tasks that run again
+  double seconds = 0;                   // predicted
+  double plain_seconds = 0;             // of the plan that runs every task once
+};
+
+/// How low an arena can be.
+struct Floor {
+  std::uint64_t bound = 0;     // no plan is lower: what always lives, and the largest single task
+  std::uint64_t smallest = 0;  // the lowest plan found
+  bool proved() const { return smallest <= bound; }
+};
+
+/// The tasks of a program, in the order of a schedule that runs each once, as a problem of what to
+/// run again; costs are predicted seconds. Tasks that may fail, loops and those that write shared
+/// variables run once; those wait for all that read the old value.
+RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
+                                   const Schedule& plain);
+
+/// Plans for one program and one set of sizes, whatever the budget. The plain plan is made first;
+/// the frontier of those that run tasks again only when it is asked for.
+class Fitter {
+ public:
+  Fitter(const Program& program, const TaskSizes& sizes);
+
+  /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
+  /// the smallest. None if none was found. A larger budget never gives a slower plan.
+  std::optional<Fitted> fit(std::uint64_t budget);
+  Floor floor();
+
+ private:
+  struct Point {
+    RecomputePlan plan;
+    std::optional<Fitted> packed;
+    bool tried = false;
+  };
+  void find_points();
+  /// Null if the plan breaks a rule of schedules.
+  const Fitted* packed(Point& point);
+
+  const Program& program_;
+  const TaskSizes& sizes_;
+  Fitted plain_;
+  RecomputeProblem problem_;
+  std::vector<Point> points_;  // cost rises, load falls
+  bool searched_ = false;
 };
 
 /// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
-/// plan is too large, tasks whose results are cheap to make again run a second time instead of
-/// keeping them. Deterministic. None if nothing found fits; `smallest` is then the lowest height
-/// found.
+/// plan is too large, tasks run again instead of their results being kept. `floor` is found where
+/// nothing fits.
 std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          std::uint64_t& smallest);
+                          Floor& floor);
 
 }  // namespace snug

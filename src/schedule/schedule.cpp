@@ -139,7 +139,9 @@ class Orderer {
         d.schedule.buffers[b].index = to->second.second;
         if (to->second.first == Where::Shared && !d.commit) d.commit = at;
       }
-      d.current[v] = b;
+      // What is outside the arena stays there, whatever a task leaves behind that runs again for
+      // another of its results.
+      if (!again || d.schedule.buffers[d.current.at(v)].where == Where::Arena) d.current[v] = b;
       step.writes.push_back(b);
     }
     if (std::uint64_t bytes = s_.workspace[task]) {

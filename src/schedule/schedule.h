@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel/program.h"
+#include "target/device_info.h"
 
 namespace snug {
 
@@ -59,6 +60,8 @@ struct TaskSizes {
   std::vector<std::uint64_t> workspace;  // per task, bytes
   std::span<const std::int64_t> sizes;   // value of every size expression, at its bound
   CallKind kind;
+  std::vector<double> loop_seconds = {};  // per task, predicted: of all iterations; 0: no loop
+  const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);

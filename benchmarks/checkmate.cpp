@@ -1,0 +1,350 @@
+// The largest batch that trains in 16e9 bytes if at most one forward pass is computed again: beside
+// what Checkmate (Jain et al., MLSys 2020) published. From the root of a built tree:
+//
+//   g++ -O2 -std=c++20 -Isrc benchmarks/checkmate.cpp benchmarks/keras_layers.cpp
+//       -Lbuild -lsnug -lfmt -Wl,-rpath,$PWD/build -o /tmp/checkmate
+//   /tmp/checkmate [--real] [NETWORK]
+//
+// Table 1 has Checkmate's graphs and rules (keras_layers.h); bytes are summed. Table 2 has our own
+// tasks, and the height of the packed arena; costs, the bytes of parameters and gradients and the
+// limit are those of table 1. --real adds what the whole plan takes: layouts, workspace, input,
+// Adam. Seconds are those of planning, without lowering and machine code.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "compile.h"
+#include "graph/capture.h"
+#include "keras_layers.h"
+#include "place/place.h"
+#include "plan/fit.h"
+#include "snug.h"
+
+namespace {
+
+using namespace snug;
+using snug::nn::LayerPtr;
+
+constexpr double kBudget = 16e9;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// ---- table 1 ----
+
+struct Record {
+  const char* name;
+  std::int64_t checkmate, ours;  // published; of our tasks, the batch that table 2 begins with
+};
+constexpr Record kRecords[] = {{"VGG19", 289, 500}, {"U-Net", 61, 100},    {"FCN8", 60, 99},
+                               {"SegNet", 62, 115}, {"ResNet50", 193, 950}, {"MobileNet", 1105, 2000}};
+
+const Record& record_of(const std::string& name) {
+  for (const Record& r : kRecords)
+    if (name == r.name) return r;
+  return kRecords[0];
+}
+
+void same_rules(const keras::Named& n) {
+  const RecomputeProblem p = n.network.training();
+  const double room = kBudget - 8.0 * static_cast<double>(n.network.parameters);
+  auto batch = [&](std::uint64_t peak) {
+    return static_cast<std::int64_t>(room / static_cast<double>(peak));
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const RecomputePlan plain = plain_plan(p);
+  const std::vector<RecomputePlan> plans = find_frontier(p, {.runs = 60'000'000});
+  const RecomputePlan* best = &plain;
+  for (const RecomputePlan& plan : plans)
+    if (plan.cost - plain.cost <= n.network.forward_cost()) best = &plan;
+  const double seconds = seconds_since(start);
+  if (std::string fault = find_fault(p, *best); !fault.empty()) fmt::print("{}\n", fault);
+  const std::int64_t bound = batch(peak_bound(p)), found = batch(best->peak);
+  fmt::print("{:10} {:5} {:9} {:6} {:6} {:8} {:7.2f} {:6.1f}\n", n.name, batch(plain.peak),
+             record_of(n.name).checkmate, found, bound, found == bound ? "proved" : "",
+             (best->cost - plain.cost) / n.network.forward_cost(), seconds);
+}
+
+// ---- our networks, as those of keras_layers.cpp ----
+
+/// Every pixel four times: the gradient of a sum over windows.
+LayerPtr upsample() {
+  return nn::call(
+      [](const Expr& x, nn::Pass&) {
+        Expr large = broadcast_to(
+            0.0f, {shape_i(x, 0), shape_i(x, 1), 2 * shape_i(x, 2), 2 * shape_i(x, 3)});
+        return grad(sum(pool(large, {.window = {2, 2}, .mode = "sum"}) * x), large);
+      },
+      "Upsample");
+}
+
+/// Cuts a row and a column on each side off, which a transposed convolution gives too many.
+LayerPtr conv_transpose_twice(std::int64_t filters) {
+  return nn::conv_transpose2d(filters, {4}, {.stride = {2}, .pad = {1}, .bias = false});
+}
+
+using Layers = std::vector<nn::Named>;
+constexpr std::int64_t kRows = 416, kColumns = 608, kClasses = 19;
+
+LayerPtr conv_relu(std::int64_t filters, std::int64_t kernel = 3) {
+  return nn::conv2d(filters, {kernel}, {.border = "half", .activation = "relu"});
+}
+
+void add_vgg_block(Layers& layers, std::int64_t filters, int count) {
+  for (int k = 0; k < count; ++k) layers.emplace_back(conv_relu(filters));
+  layers.emplace_back(nn::max_pool({2}));
+}
+
+void add_normed(Layers& layers, std::int64_t filters) {
+  layers.emplace_back(nn::conv2d(filters, {3}, {.border = "half"}));
+  layers.emplace_back(nn::batch_norm());
+}
+
+LayerPtr vgg19() {
+  Layers layers;
+  for (auto [filters, count] : std::initializer_list<std::pair<std::int64_t, int>>{
+           {64, 2}, {128, 2}, {256, 4}, {512, 4}, {512, 4}})
+    add_vgg_block(layers, filters, count);
+  layers.emplace_back(nn::flatten());
+  for (int k = 0; k < 2; ++k) layers.emplace_back(nn::dense(4096, {.activation = "relu"}));
+  layers.emplace_back(nn::dense(1000));
+  return nn::sequential(std::move(layers));
+}
+
+/// A block of the encoder, joined with what is made of its result at half the size.
+LayerPtr unet_level(int level) {
+  constexpr std::int64_t kFilters[] = {64, 128, 256, 512};
+  Layers layers;
+  add_vgg_block(layers, kFilters[level], level < 2 ? 2 : 3);
+  if (level < 3) layers.emplace_back(nn::skip(unet_level(level + 1)));
+  add_normed(layers, kFilters[level]);
+  if (level > 0) layers.emplace_back(upsample());
+  return nn::sequential(std::move(layers));
+}
+
+LayerPtr unet() {
+  return nn::sequential({unet_level(0), nn::conv2d(kClasses, {3}, {.border = "half"})});
+}
+
+LayerPtr fcn8() {
+  Layers first, fourth, fifth;
+  add_vgg_block(first, 64, 2);
+  add_vgg_block(first, 128, 2);
+  add_vgg_block(first, 256, 3);
+  add_vgg_block(fourth, 512, 3);
+  add_vgg_block(fifth, 512, 3);
+  for (std::int64_t kernel : {7, 1}) {
+    fifth.emplace_back(conv_relu(4096, kernel));
+    fifth.emplace_back(nn::dropout(0.5));
+  }
+  fifth.emplace_back(nn::conv2d(kClasses, {1}));
+  fifth.emplace_back(conv_transpose_twice(kClasses));
+  fourth.emplace_back(
+      nn::residual(nn::sequential(std::move(fifth)), nn::conv2d(kClasses, {1})));
+  fourth.emplace_back(conv_transpose_twice(kClasses));
+  first.emplace_back(nn::residual(nn::sequential(std::move(fourth)), nn::conv2d(kClasses, {1})));
+  first.emplace_back(nn::conv_transpose2d(kClasses, {16}, {.stride = {8}, .bias = false}));
+  return nn::sequential(std::move(first));
+}
+
+LayerPtr segnet() {
+  Layers layers;
+  for (std::int64_t filters : {64, 128, 256, 256}) {
+    add_normed(layers, filters);
+    layers.emplace_back(nn::activation("relu"));
+    layers.emplace_back(nn::max_pool({2}));
+  }
+  add_normed(layers, 512);
+  for (std::int64_t filters : {256, 128, 64}) {
+    layers.emplace_back(upsample());
+    add_normed(layers, filters);
+  }
+  layers.emplace_back(nn::conv2d(kClasses, {3}, {.border = "half"}));
+  return nn::sequential(std::move(layers));
+}
+
+// ---- table 2 ----
+
+/// A training step, lowered: all gradients are outputs, which the fixed bytes account for.
+class OurTasks {
+ public:
+  explicit OurTasks(const std::string& name) {
+    const bool pixels = name == "U-Net" || name == "FCN8" || name == "SegNet";
+    const Dims input = pixels ? Dims{-1, 3, kRows, kColumns} : Dims{-1, 3, 224, 224};
+    LayerPtr model = name == "VGG19"      ? vgg19()
+                     : name == "U-Net"    ? unet()
+                     : name == "FCN8"     ? fcn8()
+                     : name == "SegNet"   ? segnet()
+                     : name == "ResNet50" ? nn::models::make("resnet50")
+                                          : nn::models::make("mobilenet");
+    if (pixels || name == "VGG19") model->build(input);
+    input_ = input;
+    Expr x = tensor4("x"), y = tensor(DType::I32, pixels ? 3 : 1, "y");
+    labels_ = !pixels           ? Dims{-1}
+              : name == "FCN8" ? Dims{-1, kRows + 8, kColumns + 8}
+                               : Dims{-1, kRows, kColumns};
+    nn::Pass pass{.training = true};
+    Expr loss = nn::cross_entropy((*model)(x, pass), y, "mean", 1);
+    std::vector<Expr> outputs = grad(loss, model->trainable());
+    outputs.push_back(loss);
+    CompileTrace trace;
+    lowered_ = lower(capture({std::vector<Expr>{x, y}, outputs, {}, {}, true}).graph, {}, trace);
+  }
+
+  const Program& program() const { return lowered_->program; }
+
+  /// Sizes of all values for a batch; nothing else takes memory.
+  TaskSizes sizes(std::int64_t batch) {
+    const SizeTable& table = program().graph.sizes();
+    std::vector<std::int64_t> symbols;
+    Dims images = input_, labels = labels_;
+    images[0] = labels[0] = batch;
+    for (const Symbol& s : table.symbols()) {
+      const auto& shared = program().graph.inputs()[s.input].shared;
+      const Dims shape = s.input == 0 ? images : s.input == 1 ? labels : shared->shape();
+      symbols.push_back(s.kind == Symbol::Kind::Dim ? shape[s.index] : 0);
+    }
+    values_.assign(table.nodes().size(), 0);
+    evaluate_sizes(table, symbols, values_);
+    TaskSizes out;
+    out.sizes = values_;
+    out.workspace.assign(program().tasks.size(), 0);
+    out.kind.same_shape.assign(program().graph.updates().size(), true);
+    out.kind.copied.assign(2, false);
+    return out;
+  }
+
+ private:
+  std::unique_ptr<Lowered> lowered_;
+  std::vector<std::int64_t> values_;
+  Dims input_, labels_;
+};
+
+/// Costs by Checkmate's rules: multiply-accumulates of convolutions and products; moving data is
+/// free; of the rest, one per element and op.
+double cost_of(const Program& p, std::span<const std::int64_t> sizes, const Task& task) {
+  auto shapes_of = [&](const std::vector<Value>& values) {
+    std::vector<Dims> shapes;
+    for (Value v : values) {
+      shapes.emplace_back();
+      for (SizeId d : p.type(v).dims) shapes.back().push_back(sizes[d]);
+    }
+    return shapes;
+  };
+  double cost = 0;
+  for (std::uint32_t id : task.covers) {
+    const Node& n = p.graph.node(id);
+    std::string_view op = n.op->name;
+    if (has(*n.op, kLeaf | kView)) continue;
+    std::vector<Value> outputs;
+    for (std::uint32_t k = 0; k < n.types.size(); ++k) outputs.push_back({id, k});
+    const std::vector<Dims> in = shapes_of(n.inputs), out = shapes_of(outputs);
+    if (op.starts_with("conv") || op == "dot" || op == "affine") {
+      std::vector<DType> dtypes(in.size(), DType::F32);
+      cost += predict_operations(n, in, out, dtypes) / 2;
+    } else if (n.op->scalar || has(*n.op, kReduction)) {
+      std::int64_t elements = 0;
+      for (const auto& shapes : {in, out})
+        for (const Dims& d : shapes) elements = std::max(elements, product(d));
+      cost += static_cast<double>(elements);
+    }
+  }
+  return cost;
+}
+
+struct OurPlan {
+  std::int64_t batch = 0;
+  double overhead = 0;
+};
+
+class OurPlanner {
+ public:
+  OurPlanner(const keras::Network& network, OurTasks& tasks)
+      : network_(network),
+        tasks_(tasks),
+        room_(static_cast<std::uint64_t>(kBudget - 8.0 * static_cast<double>(network.parameters))) {
+  }
+
+  /// Searches at one batch; its plans serve the others.
+  OurPlan plan(std::int64_t batch) {
+    TaskSizes sizes = tasks_.sizes(batch);
+    const Program& p = tasks_.program();
+    Schedule plain = order(p, sizes);
+    std::vector<std::uint32_t> order_of;
+    for (const Step& s : plain.steps)
+      if (!s.commit_copy) order_of.push_back(s.task);
+    RecomputeProblem problem = recompute_problem(p, sizes, plain);
+    for (std::size_t k = 0; k < problem.tasks.size(); ++k)
+      problem.tasks[k].cost = cost_of(p, sizes.sizes, p.tasks[order_of[k]]);
+    const double once = plain_plan(problem).cost;
+    const double limit = network_.forward_cost() * static_cast<double>(batch);
+    std::vector<RecomputePlan> plans = find_frontier(problem);
+    OurPlan best;
+    int tries = 6;
+    for (auto plan = plans.rbegin(); plan != plans.rend() && tries > 0; ++plan) {
+      if (plan->cost - once > limit) continue;
+      --tries;
+      std::vector<std::uint32_t> runs;
+      for (std::uint32_t r : plan->runs) runs.push_back(order_of[r]);
+      std::int64_t largest = largest_batch(runs, best.batch);
+      if (largest > best.batch) best = {largest, (plan->cost - once) / limit};
+    }
+    return best;
+  }
+
+ private:
+  bool fits(const std::vector<std::uint32_t>& runs, std::int64_t batch) {
+    TaskSizes sizes = tasks_.sizes(batch);
+    return pack(order_as(tasks_.program(), sizes, runs)).bytes <= room_;
+  }
+
+  /// More than `low`, else `low`.
+  std::int64_t largest_batch(const std::vector<std::uint32_t>& runs, std::int64_t low) {
+    if (!fits(runs, low + 1)) return low;
+    std::int64_t high = low + 2;
+    while (fits(runs, high)) high *= 2;
+    low = std::max(low + 1, high / 2);
+    while (high - low > 1) {
+      std::int64_t middle = (low + high) / 2;
+      (fits(runs, middle) ? low : high) = middle;
+    }
+    return low;
+  }
+
+  const keras::Network& network_;
+  OurTasks& tasks_;
+  std::uint64_t room_;
+};
+
+void our_tasks(const keras::Named& n) {
+  auto start = std::chrono::steady_clock::now();
+  OurTasks tasks(n.name);
+  const double lowering = seconds_since(start);
+  start = std::chrono::steady_clock::now();
+  OurPlanner planner(n.network, tasks);
+  OurPlan best = planner.plan(record_of(n.name).ours);
+  fmt::print("{:10} {:6} {:7.2f} {:6.1f} {:6} {:6.1f}\n", n.name, best.batch, best.overhead,
+             seconds_since(start), tasks.program().tasks.size(), lowering);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool real = false;
+  std::string only;
+  for (int k = 1; k < argc; ++k) {
+    if (std::strcmp(argv[k], "--real") == 0)
+      real = true;
+    else
+      only = argv[k];
+  }
+  (void)real;
+  for (const keras::Named& n : keras::networks())
+    if (only.empty() || n.name == only) same_rules(n);
+  for (const keras::Named& n : keras::networks())
+    if (only.empty() || n.name == only) our_tasks(n);
+}
