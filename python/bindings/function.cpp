@@ -186,6 +186,8 @@ FunctionOptions options_of(const nb::dict& options) {
   o.memory = nb::cast<std::string>(options["memory"]);
   o.precision = dtype_from_name(nb::cast<std::string>(options["precision"])).value_or(DType::Bool);
   o.micro_batches = nb::cast<std::int64_t>(options["micro_batches"]);
+  o.recompute = nb::cast<bool>(options["recompute"]);
+  o.plan_only = nb::cast<bool>(options["plan_only"]);
   o.mode = mode_of(nb::cast<std::string>(options["mode"]));
   nb::object guarded = options["guarded"];
   o.guarded = {nb::cast<bool>(guarded[0]), nb::cast<bool>(guarded[1]), nb::cast<bool>(guarded[2])};
@@ -248,8 +250,14 @@ std::size_t input_by(const FunctionState& s, nb::handle key) {
   fail(Fault::Value, fmt::format("{}: {} is no input", function_name(s), nb::str(key).c_str()));
 }
 
-MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
-  FunctionState& s = state_of(self);
+/// Shapes of the inputs, and values of integers that sizes depend on.
+struct Sizes {
+  std::vector<Dims> shapes;
+  Function::Values values;
+};
+
+Sizes sizes_of(const char* where, FunctionState& s, const nb::args& args,
+               const nb::kwargs& kwargs) {
   std::vector<std::optional<Dims>> given(s.inputs.size());
   Function::Values values(s.inputs.size());
   auto set = [&](std::size_t i, nb::handle value) {
@@ -273,7 +281,8 @@ MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
     given[i] = dims;
   };
   if (args.size() > s.inputs.size())
-    fail(Fault::Type, fmt::format("memory: takes {} shapes, got {}", s.inputs.size(), args.size()));
+    fail(Fault::Type,
+         fmt::format("{}: takes {} shapes, got {}", where, s.inputs.size(), args.size()));
   for (std::size_t i = 0; i < args.size(); ++i) set(i, args[i]);
   for (auto [key, value] : kwargs) set(input_by(s, key), value);
   std::vector<Dims> shapes;
@@ -292,9 +301,24 @@ MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
       shapes.push_back(*given[i]);
   }
   if (!missing.empty())
-    fail(Fault::Type, fmt::format("memory: the shapes of these inputs are missing: {}", missing),
-         "give them by name or by position: f.memory(x=(64, 784))");
-  return while_others_run([&] { return s.function.memory(shapes, values); });
+    fail(Fault::Type, fmt::format("{}: the shapes of these inputs are missing: {}", where, missing),
+         fmt::format("give them by name or by position: f.{}(x=(64, 784))", where));
+  return {std::move(shapes), std::move(values)};
+}
+
+MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
+  FunctionState& s = state_of(self);
+  const Sizes sizes = sizes_of("memory", s, args, kwargs);
+  return while_others_run([&] { return s.function.memory(sizes.shapes, sizes.values); });
+}
+
+nb::tuple max_batch(nb::handle self, const std::string& memory, int axis, nb::args args,
+                    nb::kwargs kwargs) {
+  FunctionState& s = state_of(self);
+  const Sizes sizes = sizes_of("max_batch", s, args, kwargs);
+  const Function::MaxBatch found = while_others_run(
+      [&] { return s.function.max_batch(sizes.shapes, memory, axis, sizes.values); });
+  return nb::make_tuple(found.rows, found.plan);
 }
 
 template <class F, class... Extra>
@@ -334,6 +358,7 @@ void bind_function(nb::module_& m) {
          "Plans for given shapes of the inputs without running or allocating: "
          "f.memory(x=(64, 784)), by name or by position. Of a 0-d integer that sizes depend on, "
          "give the value: f.memory(x=(64, 784), n=10).");
+  method("_max_batch", max_batch, "(rows, plan): the largest batch that fits.");
   method(
       "explain",
       [](nb::handle self) {

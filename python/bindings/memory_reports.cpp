@@ -33,6 +33,8 @@ nb::dict as_dict(const MemoryReport& r) {
   d["peak_step"] = r.peak_step;
   d["alive"] = alive;
   d["recomputed"] = nb::cast(r.recomputed);
+  d["micro_batches"] = r.micro_batches;
+  d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
   return d;
@@ -58,6 +60,8 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("parameters", &MemoryReport::parameters)
       .def_ro("optimizer", &MemoryReport::optimizer)
       .def_ro("constants", &MemoryReport::constants)
+      .def_ro("micro_batches", &MemoryReport::micro_batches)
+      .def_ro("seconds", &MemoryReport::seconds)
       .def_ro("gradients", &MemoryReport::gradients)
       .def_ro("activations", &MemoryReport::activations)
       .def_ro("temporaries", &MemoryReport::temporaries)

@@ -153,6 +153,12 @@ void bind_training(nb::module_& m) {
           arg("model"), arg("data"), arg("options"), nb::keep_alive<1, 2>())
       .def("fit", fit, arg("data"), arg("options"))
       .def(
+          "plan",
+          [](const Trainer& self, const data::Loader& data) {
+            return self.plan(std::min(data.state().batch_rows, data.rows()));
+          },
+          arg("data"), "What a step takes.")
+      .def(
           "restart",
           [](const Trainer& self, const LayerPtr& model) {
             UserLine line;

@@ -39,6 +39,7 @@ from snug._errors import (
 )
 from snug._function import In, Out, Param, function
 from snug._mode import Mode
+from snug._planning import MaxBatch, max_batch
 from snug._shared import shared, shared_constructor
 from snug.gof.graph import map_variables
 from snug.gradient import Lop, Rop, grad, subgraph_grad
@@ -74,6 +75,7 @@ __all__ = [
     "In",
     "InternalError",
     "Lop",
+    "MaxBatch",
     "MemoryReport",
     "MissingInputError",
     "Mode",
@@ -105,6 +107,7 @@ __all__ = [
     "loop",
     "map",
     "map_variables",
+    "max_batch",
     "nn",
     "optim",
     "pp",

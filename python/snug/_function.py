@@ -260,6 +260,8 @@ def function(
     shapes: Any = None,
     memory: str | int | None = None,
     micro_batches: int = 0,
+    recompute: bool = True,
+    plan_only: bool = False,
     precision: str = "float32",
     threads: int | None = None,
     contexts: int = 1,
@@ -275,13 +277,17 @@ def function(
     mode        "fast", "check" (every step compared with the reference; a loop is one step) or
                 "reference"; Theano's names and Mode objects
     shapes      hints: {x: (64, 784)} or {"x": (64, 784)}; None for an unknown size
-    memory      the budget: bytes or text like "4GiB"
+    memory      the budget: bytes or text like "4GiB". The fastest way to keep to it is chosen as
+                soon as sizes are known; a MemoryError says what would fit if there is none
+    micro_batches   slices that the batch runs in; 1: never, 0: if the budget needs it
+    recompute   the budget may have tasks run again
+    plan_only   make no code: for f.memory and snug.max_batch
     precision   "bfloat16": products and convolutions of float32 round operands and results, which
                 some CPUs do many times as fast; sums, parameters and the rest stay float32
     profile     take the time of every step: print(f.profile)
-    micro_batches, threads, contexts, strict_math, disabled_passes
-                slices of the batch; threads of a call; calls at the same time; functions of at
-                most 1 ULP; rewrites to leave out
+    threads, contexts, strict_math, disabled_passes
+                threads of a call; calls at the same time; functions of at most 1 ULP; rewrites
+                to leave out
     The other arguments are Theano's.
     """
     if not isinstance(inputs, (list, tuple)):
@@ -369,6 +375,8 @@ def function(
         name=name or "",
         memory="" if budget is None else str(budget),
         micro_batches=micro_batches,
+        recompute=bool(recompute),
+        plan_only=bool(plan_only),
         precision=precision,
         mode=chosen.kind,
         guarded=chosen.guarded,

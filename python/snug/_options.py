@@ -28,6 +28,8 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "memory": "",
         "precision": "float32",
         "micro_batches": 0,
+        "recompute": True,
+        "plan_only": False,
         "mode": "fast",
         "guarded": (False, False, False),
         "renewed": [],

@@ -146,7 +146,7 @@ MemoryReport FunctionImpl::report(const SizeSources& from) {
   r.not_planned = not_planned_bytes();
   r.recomputed = planned.recomputed;
   r.micro_batches = compile_.micro_batches;
-  r.seconds = planned.seconds;
+  if (compile_.device) r.seconds = planned.seconds;
   if (!assumed.empty())
     r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
   if (stage_)

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "api/function.h"
 #include "autodiff/grad.h"
@@ -15,6 +17,7 @@ namespace snug {
 namespace {
 
 constexpr const char* kSymbol = "rates";
+std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on.
 CodeKey key_of(const DeviceInfo& d) {
@@ -123,15 +126,22 @@ DeviceInfo measure_host(bool keep) {
   return d;
 }
 
-const DeviceInfo& measured_host() {
-  static const DeviceInfo device = [] {
+const DeviceInfo* measured_host_if_known() {
+  static const std::optional<DeviceInfo> kept = []() -> std::optional<DeviceInfo> {
     DeviceInfo d = host_device();
     CodeCache cache(CodeCache::default_directory());
-    if (cache.on())
-      if (auto entry = cache.load(key_of(d)); entry && entry->symbol == kSymbol)
-        if (take_text(entry->object, d)) return d;
-    return measure_host(true);
+    if (!cache.on()) return std::nullopt;
+    const auto entry = cache.load(key_of(d));
+    if (!entry || entry->symbol != kSymbol || !take_text(entry->object, d)) return std::nullopt;
+    return d;
   }();
+  return kept ? &*kept : measured_here.load();
+}
+
+const DeviceInfo& measured_host() {
+  if (const DeviceInfo* known = measured_host_if_known()) return *known;
+  static const DeviceInfo device = measure_host(true);
+  measured_here = &device;
   return device;
 }
 

@@ -8,6 +8,9 @@ namespace snug {
 /// machine and version: the rates are kept in the directory of the code cache.
 const DeviceInfo& measured_host();
 
+/// The same if it was measured before; null if not.
+const DeviceInfo* measured_host_if_known();
+
 /// Measures now. `keep`: for the processes to come, too.
 DeviceInfo measure_host(bool keep);
 

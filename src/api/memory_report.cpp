@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "base/bytes.h"
 
 namespace snug {
@@ -23,6 +25,17 @@ std::string gap_remark(const MemoryReport& r) {
 std::string gradients_remark(const MemoryReport& r) {
   if (!r.gradients_wait.empty()) return "all alive at once: " + r.gradients_wait;
   return fmt::format("of {}, freed as each update is applied", amount(r.all_gradients));
+}
+
+/// Each name once, with its count: "add, conv2d_last x 3".
+std::string counted(const std::vector<std::string>& names) {
+  std::map<std::string, int> counts;
+  for (const std::string& name : names) ++counts[name];
+  std::string text;
+  for (const auto& [name, count] : counts)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", name,
+                        count > 1 ? fmt::format(" x {}", count) : "");
+  return text;
 }
 
 /// The largest buffers, and what the others sum up to.
@@ -101,8 +114,12 @@ std::string MemoryReport::describe() const {
   if (!alive.empty()) text += list_alive(alive);
   text += row("floor", floor, "what stays and the largest step: no order needs less");
   text += row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
-  for (const std::string& r : recomputed)
-    text += fmt::format("  runs again to save memory: {}\n", r);
+  if (micro_batches > 1)
+    text += fmt::format("  the batch runs in {} slices to save memory\n", micro_batches);
+  if (!recomputed.empty())
+    text += fmt::format("  {} run again to save memory: {}\n",
+                        recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
+                        counted(recomputed));
   for (const std::string& e : exported)
     text += fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
   if (!note.empty()) text += "  " + note + "\n";

@@ -87,7 +87,8 @@ FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute
   options.budget = budget;
   options.recompute = recompute;
   options.micro_batches = micro_batches;
-  options.device = &measured_host();
+  // Measuring takes a moment: only where time decides.
+  options.device = budget || options_.plan_only ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
 }
 

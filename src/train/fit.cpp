@@ -204,7 +204,7 @@ class Loop {
     if (options_.resume) resume();
     data_.begin_epoch();  // stays where `resume` went
     position_ = data_.state();
-    planned_ = trainer_.planned_bytes(std::min(position_.batch_rows, data_.rows()));
+    planned_ = trainer_.plan(std::min(position_.batch_rows, data_.rows())).peak;
     try {
       while (now_.epoch < options_.epochs && !stopped()) run_epoch();
     } catch (const Error& error) {
@@ -474,6 +474,10 @@ History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
 History fit(Layer& model, data::Loader& data, const FitOptions& options) {
   Trainer trainer(model, data.fields(), options);
   return fit(trainer, data, options);
+}
+
+MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options) {
+  return Trainer(model, data.fields(), options).plan(std::min(data.state().batch_rows, data.rows()));
 }
 
 std::map<std::string, double> evaluate(Layer& model, data::Loader& data,

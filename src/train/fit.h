@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "api/memory_report.h"
 #include "data/loader.h"
 #include "nn/layer.h"
 #include "optim/optim.h"
@@ -103,6 +104,9 @@ class Trainer;
 History fit(Layer& model, data::Loader& data, const FitOptions& options = {});
 /// The same with functions that are compiled already.
 History fit(Trainer& trainer, data::Loader& data, const FitOptions& options);
+
+/// What a step of `fit` with these options takes; nothing is allocated.
+MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options = {});
 
 /// The loss and the metrics by name, means over the rows of the data, as `fit` evaluates. Of the
 /// options it takes loss, metrics, memory, threads and precision. The loader stays where it is.

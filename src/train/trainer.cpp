@@ -305,12 +305,12 @@ void Trainer::set_rate(double rate) const {
   as_shared(rate_)->set_value(Array::scalar(rate).to(rate_.dtype()));
 }
 
-std::int64_t Trainer::planned_bytes(std::int64_t rows) const {
+MemoryReport Trainer::plan(std::int64_t rows) const {
   Dims x = row_, y = target_row_;
   x.insert(0, rows);
   y.insert(0, rows);
   const Dims shapes[] = {x, y};
-  return step_.memory(shapes).peak;
+  return step_.memory(shapes);
 }
 
 }  // namespace snug::nn

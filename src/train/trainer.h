@@ -63,8 +63,8 @@ class Trainer {
   /// Sets the learning rate, which is a number without a schedule.
   void set_rate(double rate) const;
 
-  /// Bytes that a step of so many rows takes, as planned.
-  std::int64_t planned_bytes(std::int64_t rows) const;
+  /// What a step of so many rows takes.
+  MemoryReport plan(std::int64_t rows) const;
   std::size_t metric_count() const { return metrics_; }
 
  private:

@@ -71,6 +71,7 @@ from snug.nn.training import (
     fit,
     load,
     load_model,
+    plan,
     save,
     search,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "mean_error",
     "model_names",
     "mse",
+    "plan",
     "prune",
     "save",
     "search",

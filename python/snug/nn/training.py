@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -118,6 +119,18 @@ def fit(
     options = dict(locals())
     loader, options = _options(options)
     return _core.Trainer(model, loader, options).fit(loader, options)
+
+
+def plan(model: _core.Layer, data: Data, **options: Any) -> _core.MemoryReport:
+    """What a training step of `fit` with the same arguments takes, before anything is allocated.
+
+    A MemoryError says what would fit if the budget `memory` cannot be kept.
+    """
+    arguments = {p.name: p.default for p in inspect.signature(fit).parameters.values()}
+    optim = {name: options.pop(name) for name in list(options) if name not in arguments}
+    arguments |= options | {"data": data, "optim": optim}
+    loader, chosen = _options(arguments)
+    return _core.Trainer(model, loader, chosen).plan(loader)
 
 
 def evaluate(
