@@ -64,13 +64,20 @@ std::string_view name_of(ArenaClass c) {
 }
 
 std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() const {
-  return {{"inputs", inputs},           {"outputs", outputs},
-          {"parameters", parameters},   {"optimizer", optimizer},
-          {"constants", constants},     {"gradients", gradients},
-          {"activations", activations}, {"temporaries", temporaries},
-          {"workspace", workspace},     {"copies", copies},
-          {"gap", gap},                 {"arena", arena},
-          {"peak", peak},               {"floor", floor},
+  return {{"inputs", inputs},
+          {"outputs", outputs},
+          {"parameters", parameters},
+          {"optimizer", optimizer},
+          {"constants", constants},
+          {"gradients", gradients},
+          {"activations", activations},
+          {"temporaries", temporaries},
+          {"workspace", workspace},
+          {"copies", copies},
+          {"gap", gap},
+          {"arena", arena},
+          {"peak", peak},
+          {"floor", floor},
           {"not_planned", not_planned}};
 }
 
@@ -100,11 +107,13 @@ std::string MemoryReport::describe() const {
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
   text += row("floor", floor, "what stays and the largest step: no order needs less");
-  text += row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
+  text +=
+      row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   for (const std::string& r : recomputed)
     text += fmt::format("  runs again to save memory: {}\n", r);
   for (const std::string& e : exported)
-    text += fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
+    text +=
+        fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
   if (!note.empty()) text += "  " + note + "\n";
   return text;
 }

@@ -155,6 +155,10 @@ def test_exports_are_listed():
     assert len(listed()) == 1 and "exported_w" in str(snug.process_memory())
     before = resident()
     del borrowed
+    v = snug.shared(np.ones(10, "float32"), "exported_w")
+    view = np.from_dlpack(v)
+    assert [e.bytes for e in listed()] == [40]
+    del view
     assert not listed() and resident() <= before - 15 * MIB
 
 
