@@ -1,5 +1,6 @@
 #pragma once
 #include "api/function.h"
+#include "api/process_memory.h"
 #include "autodiff/derivatives.h"
 #include "autodiff/grad.h"
 #include "base/file_error.h"

@@ -1,6 +1,5 @@
 // What functions and the process say of their memory.
 #include "api/memory_report.h"
-
 #include "api/process_memory.h"
 #include "bindings.h"
 

@@ -47,8 +47,8 @@ struct FunctionOptions {
   bool strict_math = false;
   bool profile = false;  // take the time of every step; Mode::Fast only
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
-  int threads = 0;                                // 0: all cores
-  int contexts = 1;                               // calls that may run at the same time
+  int threads = 0;           // 0: all cores
+  int contexts = 1;          // calls that may run at the same time
   bool share_arenas = true;  // with other functions that run at other times; contexts = 1 only
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };

@@ -71,10 +71,9 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   const std::string where = t ? describe(t->origin) : "";
   r.step = at + 1;
   r.steps = number(planned.schedule.steps.size());
-  r.peak_step = fmt::format("step {} of {}: {}{}{}", r.step, r.steps,
-                            t && is_derivative(t->origin) ? "backward of " : "",
-                            t ? t->name : "copy to shared",
-                            where.empty() ? "" : fmt::format(" ({})", where));
+  r.peak_step = fmt::format(
+      "step {} of {}: {}{}{}", r.step, r.steps, t && is_derivative(t->origin) ? "backward of " : "",
+      t ? t->name : "copy to shared", where.empty() ? "" : fmt::format(" ({})", where));
 }
 
 }  // namespace

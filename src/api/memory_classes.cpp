@@ -38,8 +38,8 @@ void mark_ancestors(const Graph& g, std::vector<bool>& marked,
 class Gradients {
  public:
   /// `counts`: per update of the graph, whether it is one of a parameter.
-  Gradients(const Program& p, std::span<const std::int64_t> sizes, const std::vector<bool>& counts)
-      : p_(p), g_(p.graph), sizes_(sizes), derivative_(g_.nodes().size()) {
+  Gradients(const Graph& g, std::span<const std::int64_t> sizes, const std::vector<bool>& counts)
+      : g_(g), sizes_(sizes), derivative_(g_.nodes().size()) {
     std::vector<bool> feeds(g_.nodes().size());
     for (std::uint32_t id = 0; id < derivative_.size(); ++id)
       derivative_[id] = any_derivative(g_, id);
@@ -78,9 +78,8 @@ class Gradients {
       const Node& n = g_.node(id);
       for (std::size_t k = 0; k < data_inputs(n); ++k) {
         Value v = n.inputs[k];
-        std::int64_t other = found_.count(v)
-                                 ? static_cast<std::int64_t>(v.node) * 256 + v.output
-                                 : of[v.node];
+        std::int64_t other =
+            found_.count(v) ? static_cast<std::int64_t>(v.node) * 256 + v.output : of[v.node];
         if (other == kNone || other == of[id]) continue;
         of[id] = of[id] == kNone ? other : kMany;
       }
@@ -102,7 +101,6 @@ class Gradients {
     }
   }
 
-  const Program& p_;
   const Graph& g_;
   std::span<const std::int64_t> sizes_;
   std::vector<bool> derivative_;
@@ -162,7 +160,7 @@ class Classes {
       : exe_(exe),
         p_(exe.lowered->program),
         s_(exe.planned->schedule),
-        gradients_(p_, exe.bounds.high, counts),
+        gradients_(p_.graph, exe.bounds.high, counts),
         for_backward_(s_.buffers.size(), false),
         step_of_(s_.buffers.size(), 0) {
     for (std::uint32_t at = 0; at < s_.steps.size(); ++at) {
@@ -207,6 +205,9 @@ class Classes {
         use.most[c] = std::max(use.most[c], static_cast<std::uint64_t>(now));
       }
     }
+    // Inside a loop there are also the parts of one iteration.
+    constexpr auto kGradients = static_cast<std::size_t>(ArenaClass::Gradients);
+    use.all_gradients = std::max(use.all_gradients, use.most[kGradients]);
     std::uint64_t sum = use.gap;
     for (std::uint64_t bytes : use.at_peak) sum += bytes;
     SNUG_CHECK(sum == exe_.planned->plan.bytes, "the classes sum up to {} bytes, the arena has {}",

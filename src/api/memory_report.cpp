@@ -77,13 +77,20 @@ std::string_view name_of(ArenaClass c) {
 }
 
 std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() const {
-  return {{"inputs", inputs},           {"outputs", outputs},
-          {"parameters", parameters},   {"optimizer", optimizer},
-          {"constants", constants},     {"gradients", gradients},
-          {"activations", activations}, {"temporaries", temporaries},
-          {"workspace", workspace},     {"copies", copies},
-          {"gap", gap},                 {"arena", arena},
-          {"peak", peak},               {"floor", floor},
+  return {{"inputs", inputs},
+          {"outputs", outputs},
+          {"parameters", parameters},
+          {"optimizer", optimizer},
+          {"constants", constants},
+          {"gradients", gradients},
+          {"activations", activations},
+          {"temporaries", temporaries},
+          {"workspace", workspace},
+          {"copies", copies},
+          {"gap", gap},
+          {"arena", arena},
+          {"peak", peak},
+          {"floor", floor},
           {"not_planned", not_planned}};
 }
 
@@ -120,8 +127,11 @@ std::string MemoryReport::describe() const {
     text += fmt::format("  {} run again to save memory: {}\n",
                         recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
                         counted(recomputed));
+  text +=
+      row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   for (const std::string& e : exported)
-    text += fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
+    text +=
+        fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
   if (!note.empty()) text += "  " + note + "\n";
   return text;
 }

@@ -35,11 +35,12 @@ struct MemoryReport {
   /// No order and no recomputation of these tasks needs less: what lives between calls and the
   /// largest single step.
   std::int64_t floor = 0;
-  std::int64_t not_planned = 0;  // resident in this process but no part of any plan, as measured now
+  std::int64_t not_planned =
+      0;  // resident in this process but no part of any plan, as measured now
 
   std::array<std::int64_t, kArenaClasses> most = {};  // by ArenaClass: the most at any step
-  std::int64_t all_gradients = 0;  // if they were all alive at once
-  std::string gradients_wait;      // why they are: "all are needed at train.py:12"; "" if not
+  std::int64_t all_gradients = 0;                     // if they were all alive at once
+  std::string gradients_wait;  // why they are: "all are needed at train.py:12"; "" if not
 
   struct Alive {
     std::int64_t bytes = 0;

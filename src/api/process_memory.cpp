@@ -44,8 +44,9 @@ std::string ProcessMemory::describe() const {
   text += row("arrays", arrays, "shared variables, constants and other arrays");
   text += row("arenas", arenas, "of functions");
   text += row("not planned", not_planned, "process, code, libraries, Python and its arrays");
-  text += row("resident", resident, fmt::format("at most {} so far", describe_bytes(
-                                        static_cast<std::uint64_t>(high_water))));
+  text +=
+      row("resident", resident,
+          fmt::format("at most {} so far", describe_bytes(static_cast<std::uint64_t>(high_water))));
   text += row("free", free, limit);
   for (const Export& e : exports)
     text += fmt::format("  held by others: {} of {}{}\n",

@@ -10,13 +10,13 @@ namespace snug {
 /// What this process has now, in bytes.
 struct ProcessMemory {
   std::int64_t resident = 0, high_water = 0;
-  std::int64_t arrays = 0;         // shared variables, constants and other arrays of ours
-  std::int64_t arenas = 0;         // of functions
-  std::int64_t not_planned = 0;    // resident besides: code, libraries, Python and its arrays
-  std::int64_t free = 0;           // more that it may take
-  std::string limit;               // what limits that
-  std::vector<Export> exports;     // memory of shared variables that others hold
-  std::string describe() const;    // an aligned table
+  std::int64_t arrays = 0;       // shared variables, constants and other arrays of ours
+  std::int64_t arenas = 0;       // of functions
+  std::int64_t not_planned = 0;  // resident besides: code, libraries, Python and its arrays
+  std::int64_t free = 0;         // more that it may take
+  std::string limit;             // what limits that
+  std::vector<Export> exports;   // memory of shared variables that others hold
+  std::string describe() const;  // an aligned table
 };
 ProcessMemory process_memory();
 

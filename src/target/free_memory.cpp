@@ -103,11 +103,11 @@ FreeMemory free_memory(const MemoryFiles& files) {
 void require_free_memory(std::uint64_t bytes, const std::string& what) {
   const FreeMemory free = free_memory();
   if (bytes <= free.bytes) return;
-  fail(Fault::Memory,
-       fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free: {}", what,
-                   describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes,
-                   free.limit),
-       "free memory, use a smaller batch, or give a budget: function(..., memory=\"...\")");
+  fail(
+      Fault::Memory,
+      fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free: {}", what,
+                  describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes, free.limit),
+      "free memory, use a smaller batch, or give a budget: function(..., memory=\"...\")");
 }
 
 std::int64_t resident_bytes() {

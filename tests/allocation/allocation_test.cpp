@@ -1,5 +1,6 @@
-// Steady calls allocate nothing: malloc, mmap and operator new are interposed, and each allocation is
-// put down to the library whose code asked for it. A program of its own, since it replaces malloc.
+// Steady calls allocate nothing: malloc, mmap and operator new are interposed, and each allocation
+// is put down to the library whose code asked for it. A program of its own, since it replaces
+// malloc.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -116,8 +117,7 @@ TEST(Allocation, SteadyStepsOfANetworkMakeNoneOfOurs) {
   Expr x = tensor4("x"), y = ivector("y");
   nn::Pass pass{.training = true, .seed = 7};
   Expr loss = nn::cross_entropy((*model)(x, pass), y);
-  Function train =
-      function({x, y}, loss, {.updates = optim::adam(loss, model->trainable()).pairs});
+  Function train = function({x, y}, loss, {.updates = optim::adam(loss, model->trainable()).pairs});
   for (std::int64_t batch : {2, 64}) {
     Array images = ones({batch, 3, 16, 16}), labels = Array::zeros(DType::I32, {batch});
     ArgView arguments[] = {{images.data, images.dtype, images.shape, images.strides},
