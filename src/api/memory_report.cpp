@@ -127,8 +127,6 @@ std::string MemoryReport::describe() const {
     text += fmt::format("  {} run again to save memory: {}\n",
                         recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
                         counted(recomputed));
-  text +=
-      row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   for (const std::string& e : exported)
     text +=
         fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);
