@@ -56,9 +56,7 @@ struct HoldsObject {
   }
 };
 
-LayerPtr held(handle h) {
-  return LayerPtr(nb::cast<Layer*>(h), HoldsObject{h.inc_ref().ptr()});
-}
+LayerPtr held(handle h) { return LayerPtr(nb::cast<Layer*>(h), HoldsObject{h.inc_ref().ptr()}); }
 
 /// A Python callable as a layer. Layers it calls become its inner layers, in the order of their
 /// first calls.
@@ -197,8 +195,7 @@ class ObjectLayer : public CallingLayer {
   /// (in, out), or filters (out, in, ...).
   static nn::Fans fans_of(const Dims& shape) {
     if (shape.size() < 2) return {};
-    if (shape.size() == 2)
-      return {static_cast<double>(shape[0]), static_cast<double>(shape[1])};
+    if (shape.size() == 2) return {static_cast<double>(shape[0]), static_cast<double>(shape[1])};
     const auto all = static_cast<double>(product(shape));
     return {all / static_cast<double>(shape[0]), all / static_cast<double>(shape[1])};
   }
@@ -362,11 +359,11 @@ std::size_t place_of(const Layer& layer, handle key) {
     fail(Fault::Index, fmt::format("layer \"{}\" is inside another one", name),
          "replace it in the layer that it is in");
   }
-  const std::int64_t given = integer_of(key, "layer"), count = static_cast<std::int64_t>(all.size());
+  const std::int64_t given = integer_of(key, "layer"),
+                     count = static_cast<std::int64_t>(all.size());
   const std::int64_t i = given < 0 ? given + count : given;
   if (i < 0 || i >= count)
-    fail(Fault::Index,
-         fmt::format("the model has {} layers, there is no number {}", count, given));
+    fail(Fault::Index, fmt::format("the model has {} layers, there is no number {}", count, given));
   return static_cast<std::size_t>(i);
 }
 
@@ -377,10 +374,11 @@ nb::object get_part(const Layer& layer, handle key) {
     if (PySlice_Unpack(key.ptr(), &begin, &end, &step) < 0) throw nb::python_error();
     const auto count = static_cast<Py_ssize_t>(layer.inner().size());
     const Py_ssize_t length = PySlice_AdjustIndices(count, &begin, &end, step);
-    if (step != 1) fail(Fault::Value, fmt::format("layers: the step of a slice is {}", step),
-                        "nn.Sequential(*list(model)[::step]) takes any layers");
-    LayerPtr part = layer.part(static_cast<std::size_t>(begin),
-                               static_cast<std::size_t>(begin + length));
+    if (step != 1)
+      fail(Fault::Value, fmt::format("layers: the step of a slice is {}", step),
+           "nn.Sequential(*list(model)[::step]) takes any layers");
+    LayerPtr part =
+        layer.part(static_cast<std::size_t>(begin), static_cast<std::size_t>(begin + length));
     const std::vector<Named> layers = part->inner();
     for (std::size_t i = 0; i < layers.size(); ++i)
       part->replace(i, held(nb::cast(layers[i].layer)));
@@ -406,8 +404,9 @@ nb::list items_of(const Layer& layer) {
 void set_attribute(handle self, handle name, handle value) {
   if (!nb::inst_ready(self)) {
     UserLine line;
-    fail(Fault::Type, fmt::format("{}.__init__ sets {} before the layer is there", class_name(self),
-                                  nb::cast<std::string>(name)),
+    fail(Fault::Type,
+         fmt::format("{}.__init__ sets {} before the layer is there", class_name(self),
+                     nb::cast<std::string>(name)),
          "call super().__init__() first");
   }
   if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) < 0) throw nb::python_error();
@@ -506,7 +505,8 @@ void bind_layers(nb::module_& m) {
            "is a\nSequential of the same layers.")
       .def("__setitem__", set_part, arg("key"), arg("layer"),
            "Puts another layer in the place of one inside.")
-      .def("__len__", [](const Layer& layer) {
+      .def("__len__",
+           [](const Layer& layer) {
              UserLine line;
              return layers_inside(layer).size();
            })

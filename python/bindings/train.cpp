@@ -127,8 +127,7 @@ void bind_history(nb::module_& m) {
       .def("__getitem__", &History::values, arg("name"),
            "One number per epoch: history['loss'], history['validation_accuracy'].")
       .def("__repr__", &History::describe);
-  nb::class_<nn::LoadReport>(m, "LoadReport",
-                             "What `load` did, by the names of parameters.")
+  nb::class_<nn::LoadReport>(m, "LoadReport", "What `load` did, by the names of parameters.")
       .def_ro("loaded", &nn::LoadReport::loaded)
       .def_ro("missing", &nn::LoadReport::missing, "In the model alone.")
       .def_ro("different", &nn::LoadReport::different, "Of another shape or dtype, and which.")

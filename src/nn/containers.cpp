@@ -64,8 +64,8 @@ class Sequential : public Container {
     end = std::min(end, layers.size());
     begin = std::min(begin, end);
     const auto first = layers.begin();
-    return sequential({first + static_cast<std::ptrdiff_t>(begin),
-                       first + static_cast<std::ptrdiff_t>(end)});
+    return sequential(
+        {first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end)});
   }
 
  protected:
@@ -104,9 +104,8 @@ class Residual : public Container {
     if (!projected && a.size() == b.size() && a.size() == 2 && a[1] > 0)
       hint = fmt::format("give a projection: shortcut Dense({})", a[1]);
     fail(Fault::Shape,
-         fmt::format("Residual{}: the body gives {}, the {} {}",
-                     path.empty() ? "" : " " + path, describe_shape(a),
-                     projected ? "shortcut" : "input is", describe_shape(b)),
+         fmt::format("Residual{}: the body gives {}, the {} {}", path.empty() ? "" : " " + path,
+                     describe_shape(a), projected ? "shortcut" : "input is", describe_shape(b)),
          hint);
   }
 

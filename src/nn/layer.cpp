@@ -157,9 +157,9 @@ LayerPtr Layer::at(const std::string& path) const {
     names.push_back(part.name);
   }
   const std::string text = describe();
-  fail(Fault::Index, fmt::format("{} has no layer \"{}\"", text.substr(0, text.find('(')), path),
-       names.empty() ? "it has no layers inside"
-                     : fmt::format("it has {}", fmt::join(names, ", ")));
+  fail(
+      Fault::Index, fmt::format("{} has no layer \"{}\"", text.substr(0, text.find('(')), path),
+      names.empty() ? "it has no layers inside" : fmt::format("it has {}", fmt::join(names, ", ")));
 }
 
 void Layer::replace(std::size_t, LayerPtr) {

@@ -5,9 +5,10 @@
 #include "ops/rules.h"
 
 /// Pooling over the last axes, as many as `window` has. attrs: window, stride, pad (low and high of
-/// every axis), partial (a window that begins inside the padded images and ends beyond them counts),
-/// mode (of averages) and without_index (of max_pool: its second output is empty, since nobody reads
-/// it). Every window has a cell inside the images, since pads are smaller than the window.
+/// every axis), partial (a window that begins inside the padded images and ends beyond them
+/// counts), mode (of averages) and without_index (of max_pool: its second output is empty, since
+/// nobody reads it). Every window has a cell inside the images, since pads are smaller than the
+/// window.
 namespace snug::ops {
 namespace {
 

@@ -84,9 +84,9 @@ void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t 
       : asked == "split"         ? "split: the last part has shape {0}, but {1} is asked for"
       : asked == "repeat"        ? "repeat: repeats has shape {0}, the axis has {1}"
       : asked == "targets"       ? f.attrs.text("who") +
-                                       ": the targets (labels) have shape {0}, the predictions "
-                                       "need {1}"
-                                 : "{0} does not stretch to {1}";
+                                 ": the targets (labels) have shape {0}, the predictions "
+                                 "need {1}"
+                           : "{0} does not stretch to {1}";
   const std::string hint =
       asked.empty()
           ? fmt::format("sizes differ on axis {}, which stretches only if its type says so", k)

@@ -198,8 +198,8 @@ std::string name_of_parameter(const std::vector<Expr>& parameters, std::size_t i
   const std::string name = parameters[i].name();
   if (name.empty()) return fmt::format("parameter_{}", i);
   const auto own = parameters.begin() + static_cast<std::ptrdiff_t>(i);
-  const bool taken = std::any_of(parameters.begin(), own,
-                                 [&](const Expr& p) { return p.name() == name; });
+  const bool taken =
+      std::any_of(parameters.begin(), own, [&](const Expr& p) { return p.name() == name; });
   return taken ? fmt::format("{}_{}", name, i) : name;
 }
 

@@ -171,11 +171,11 @@ void require_same_order(const data::LoaderState& then, data::LoaderState now,
   now.epoch = then.epoch;
   now.batch = then.batch;
   if (then == now) return;
-  fail(Fault::Value,
-       fmt::format("{}: is of a training on {}; these data are {}", path, order_text(then),
-                   order_text(now)),
-       fmt::format("give the same data, batch, shuffle and memory of the loader, {}",
-                   kOtherFolder));
+  fail(
+      Fault::Value,
+      fmt::format("{}: is of a training on {}; these data are {}", path, order_text(then),
+                  order_text(now)),
+      fmt::format("give the same data, batch, shuffle and memory of the loader, {}", kOtherFolder));
 }
 
 class Loop {

@@ -121,7 +121,8 @@ struct LoadReport {
   std::vector<std::string> loaded;
   std::vector<std::string> missing;    // in the model alone
   std::vector<std::string> different;  // "NAME: TYPE in the file, TYPE in the model"
-  std::vector<std::string> left_over;  // in the file alone; other parts of a checkpoint do not count
+  std::vector<std::string>
+      left_over;  // in the file alone; other parts of a checkpoint do not count
   bool complete() const { return missing.empty() && different.empty() && left_over.empty(); }
   std::string describe() const;
 };

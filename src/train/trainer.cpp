@@ -60,7 +60,7 @@ io::Metadata identity_of(Layer& model, const std::vector<data::Field>& fields,
                          const FitOptions& options) {
   const optim::Options& o = options.optim;
   std::vector<std::string> inputs, trained;
-  for (const data::Field& field : fields) 
+  for (const data::Field& field : fields)
     inputs.push_back(fmt::format("{} {}", name_of(field.dtype), describe_shape(field.shape)));
   for (const Parameter& p : model.parameters())
     if (p.trainable) trained.push_back(p.name);

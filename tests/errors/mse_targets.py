@@ -1,4 +1,5 @@
 import numpy as np
+
 import snug
 import snug.tensor as T
 from snug import nn

@@ -279,7 +279,11 @@ def test_checkpoints_of_others(tmp_path):
         ({"optimizer": "rmsprop"}, {"centered": True}, "with centered off, this one has on"),
         ({"optimizer": "rmsprop"}, {"momentum": 0.9}, "with momentum off, this one has on"),
         ({}, {"loss": "mse"}, "with loss cross_entropy, this one has mse"),
-        ({}, {"batch": 10}, "40 rows in batches of 20, shuffled; these data are 40 rows in batches of 10"),
+        (
+            {},
+            {"batch": 10},
+            "40 rows in batches of 20, shuffled; these data are 40 rows in batches of 10",
+        ),
         ({}, {"shuffle": False}, "shuffled; these data are 40 rows in batches of 20, in order"),
     ],
 )
@@ -298,14 +302,16 @@ def test_what_changed_is_named_at_resume(tmp_path, before, after, text):
 
 def test_data_and_frozen_layers_that_changed_are_named_at_resume(tmp_path):
     quiet(small_model(), spirals(40), epochs=2, folder=tmp_path)
-    with pytest.raises(ValueError, match="on 40 rows in batches of 32, shuffled; these data are 50"):
+    with pytest.raises(
+        ValueError, match="on 40 rows in batches of 32, shuffled; these data are 50"
+    ):
         quiet(small_model(), spirals(50), epochs=2, folder=tmp_path, resume=True)
     x, y = spirals(40)
     with pytest.raises(ValueError, match=r"rows of float32 \(2,\); int64 \(\); these are"):
         quiet(small_model(), (x, y.astype("int32")), epochs=2, folder=tmp_path, resume=True)
     model = small_model()
     model[0].freeze()
-    with pytest.raises(ValueError, match="also trained 0.weight, 0.bias(.|\n)*unfreeze the same"):
+    with pytest.raises(ValueError, match=r"also trained 0.weight, 0.bias(.|\n)*unfreeze the same"):
         quiet(model, (x, y), epochs=2, folder=tmp_path, resume=True)
     # Another rate is no other training.
     quiet(small_model(), (x, y), epochs=3, folder=tmp_path, resume=True, rate=0.1, beta1=0.8)
@@ -316,7 +322,13 @@ def test_reprs():
     options = {"epochs": 3, "metrics": ["accuracy"], "validation": spirals(20, 1)}
     history = quiet(small_model(), data, **options)
     lines = repr(history).splitlines()
-    assert lines[0].split() == ["epoch", "loss", "accuracy", "validation_loss", "validation_accuracy"]
+    assert lines[0].split() == [
+        "epoch",
+        "loss",
+        "accuracy",
+        "validation_loss",
+        "validation_accuracy",
+    ]
     assert len(lines) == 5 and lines[-1] == "3 epochs"
     assert lines[history.best_epoch].endswith("  best")
     assert len({line.removesuffix("  best").__len__() for line in lines[:-1]}) == 1

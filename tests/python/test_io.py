@@ -175,7 +175,7 @@ def test_files_that_the_system_does_not_give(tmp_path):
     folder.mkdir()
     readers = [snug.data.npy, snug.data.npz, snug.data.idx, snug.data.csv, snug.data.hdf5]
     for read in [*readers, lambda path: snug.data.images(path, 8)]:
-        with pytest.raises(FileNotFoundError, match="none: (.*)No such file"):
+        with pytest.raises(FileNotFoundError, match=r"none: (.*)No such file"):
             read(missing)
     for read in [*readers, snug.io.load, snug.nn.load_model]:
         with pytest.raises(IsADirectoryError, match="cannot be opened: Is a directory"):

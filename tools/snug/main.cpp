@@ -171,7 +171,8 @@ int unknown_option(const CLI::App& app, int argc, char** argv) {
   for (const CLI::App* command : app.get_subcommands())
     for (int i = 2; i < argc; ++i) {
       const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
-      if (word.size() < 3 || !word.starts_with("--") || command->get_option_no_throw(word)) continue;
+      if (word.size() < 3 || !word.starts_with("--") || command->get_option_no_throw(word))
+        continue;
       std::vector<std::string> known;
       for (const CLI::Option* option : command->get_options())
         for (const std::string& name : option->get_lnames()) known.push_back("--" + name);

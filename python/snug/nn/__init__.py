@@ -6,9 +6,9 @@ A layer is a callable that builds expressions; its parameters are shared variabl
     loss = nn.cross_entropy(model(x, training=True), y)
     grads = snug.grad(loss, model.parameters())
 
-A plain function of an expression is a layer, too; layers that it calls are part of it. So is a class
-that derives from Layer and has a method `forward(self, x)`. Layers of a model are found by number, name
-or slice (`model[:-1]`), can be frozen and replaced, and `load` takes what fits of a file.
+A plain function of an expression is a layer, too; layers that it calls are part of it. So is a
+class that derives from Layer and has a method `forward(self, x)`. Layers of a model are found by
+number, name or slice (`model[:-1]`), can be frozen and replaced; `load` takes what fits of a file.
 """
 
 from snug._core import (

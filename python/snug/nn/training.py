@@ -189,9 +189,7 @@ def save(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     _core.save_parameters(model, os.fspath(path))
 
 
-def load(
-    model: _core.Layer, path: str | os.PathLike[str], *, strict: bool = True
-) -> LoadReport:
+def load(model: _core.Layer, path: str | os.PathLike[str], *, strict: bool = True) -> LoadReport:
     """Reads them back, by name, and gives what was loaded.
 
     strict: the model and the file must have the same parameters. Otherwise those that both have

@@ -265,11 +265,10 @@ class PoolCall : public Call {
 
   template <class T, class I>
   void maxima(const PoolShape& s, const T* x, T* y, I* index) const {
-    every_row(
-        s, [&](std::int64_t, std::int64_t plane, std::int64_t oz, std::int64_t oy,
-               std::int64_t at) {
-          max_row(s, x + plane * s.image(), oz, oy, y + at, index ? index + at : nullptr);
-        });
+    every_row(s, [&](std::int64_t, std::int64_t plane, std::int64_t oz, std::int64_t oy,
+                     std::int64_t at) {
+      max_row(s, x + plane * s.image(), oz, oy, y + at, index ? index + at : nullptr);
+    });
   }
 
   template <class T, class I>
