@@ -120,7 +120,7 @@ std::optional<Fitted> fit(const Program& p, const TaskSizes& sizes, std::uint64_
                           std::uint64_t& smallest) {
   Fitted best;
   best.schedule = order(p, sizes);
-  best.plan = pack(best.schedule);
+  best.plan = pack(best.schedule, PackEffort::Thorough);
   smallest = best.plan.bytes;
   if (budget == 0 || best.plan.bytes <= budget) return best;
 
