@@ -1,6 +1,7 @@
 // snug pack FILE.csv: offsets for buffers whose lifetimes and sizes are known.
 #include <snug/snug.h>
 
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -44,12 +45,13 @@ std::string verdict(const snug::Packing& p, std::uint64_t capacity) {
 }
 
 void print(const PackOptions& o, const PackFile& file, const snug::Packing& p,
-           std::uint64_t capacity) {
+           std::uint64_t capacity, double seconds) {
   if (o.json) {
     nlohmann::ordered_json j{{"file", o.file},           {"buffers", file.items.size()},
                              {"load", p.load},           {"height", p.height},
                              {"gap", p.height - p.load}, {"bound", p.bound},
-                             {"proved", p.proved()},     {"nodes", p.nodes}};
+                             {"proved", p.proved()},     {"nodes", p.nodes},
+                             {"cpu_seconds", seconds}};
     if (!o.capacity.empty()) {
       j["capacity"] = capacity;
       j["fits"] = p.height <= capacity;
@@ -65,7 +67,7 @@ void print(const PackOptions& o, const PackFile& file, const snug::Packing& p,
   fmt::print("gap       {}  ({:.2f} %)\n", p.height - p.load, gap);
   fmt::print("bound     {}  {}\n", p.bound,
              p.proved() ? "the height is proved to be the lowest" : "no packing is lower");
-  if (p.nodes) fmt::print("searched  {} nodes\n", p.nodes);
+  fmt::print("searched  {} nodes, {:.3f} s of CPU time\n", p.nodes, seconds);
   if (!o.capacity.empty()) fmt::print("capacity  {}  {}\n", capacity, verdict(p, capacity));
 }
 
@@ -103,8 +105,9 @@ int pack(const PackOptions& o) {
                fmt::format("pack: {}: column \"offset\": fixed offsets are not supported", o.file),
                "remove the column, or check it: snug pack FILE --check");
   const std::uint64_t capacity = o.capacity.empty() ? 0 : snug::parse_bytes(o.capacity);
+  const std::clock_t start = std::clock();
   const snug::Packing p = solve(o, file, capacity);
-  print(o, file, p, capacity);
+  print(o, file, p, capacity, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
   if (!o.output.empty()) write_pack_file(o.output, file, p.offsets);
   return o.capacity.empty() || p.height <= capacity ? 0 : 1;
 }
