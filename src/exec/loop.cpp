@@ -126,7 +126,7 @@ class LoopCall : public PreparedCall {
     tasks.sizes.sizes = bounds.high;
     auto planned = std::make_shared<Planned>();
     planned->schedule = order(l_.program, tasks.sizes);
-    planned->plan = pack(planned->schedule);
+    planned->plan = pack(planned->schedule, PackEffort::Thorough);
     planned->seconds = planned->plain_seconds = predict_seconds(l_.program, tasks.sizes);
     return link(l_, planned, std::move(tasks), std::move(bounds));
   }

@@ -109,7 +109,7 @@ RecomputeProblem recompute_problem(const Program& program, const TaskSizes& size
 
 Fitter::Fitter(const Program& program, const TaskSizes& sizes) : program_(program), sizes_(sizes) {
   plain_.schedule = order(program, sizes);
-  plain_.plan = pack(plain_.schedule);
+  plain_.plan = pack(plain_.schedule, PackEffort::Thorough);
   plain_.seconds = plain_.plain_seconds = predict_seconds(program, sizes);
 }
 
@@ -130,7 +130,7 @@ const Fitted* Fitter::packed(Point& point) {
     Fitted f;
     f.schedule = order_as(program_, sizes_, tasks);
     if (find_fault(program_, f.schedule).empty()) {
-      f.plan = pack(f.schedule);
+      f.plan = pack(f.schedule, PackEffort::Thorough);
       std::set<std::uint32_t> again;
       for (const Step& s : f.schedule.steps)
         if (s.again) again.insert(s.task);

@@ -15,10 +15,20 @@ struct MemoryPlan {
   std::uint64_t bytes = 0;             // height of the arena
   std::uint64_t load = 0;              // largest sum of live bytes: no plan can be lower
   std::uint32_t peak_step = 0;         // step of that load
+  std::uint64_t bound = 0;  // no plan is lower: the load, or more where the packer has shown it
+
+  std::uint64_t gap() const { return bytes - load; }
+  bool proved() const { return bytes == bound; }  // no plan of this schedule is lower
+};
+
+enum class PackEffort : std::uint8_t {
+  Quick,     // first fit in a few orders: inside of searches
+  Thorough,  // and a search where that leaves a gap: for plans that are kept
 };
 
 /// Places buffers so that those alive at the same time do not overlap; in-place buffers share.
-MemoryPlan pack(const Schedule& schedule);
+/// Deterministic; thorough plans are never higher than quick ones.
+MemoryPlan pack(const Schedule& schedule, PackEffort effort = PackEffort::Quick);
 
 /// Knows nothing of the packer: no two live buffers overlap, all lie inside the arena. An internal
 /// error names the pair.

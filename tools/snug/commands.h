@@ -6,3 +6,4 @@ void add_train(CLI::App& app, int& status);
 void add_predict(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_fit(CLI::App& app, int& status);
+void add_pack(CLI::App& app, int& status);

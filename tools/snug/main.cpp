@@ -212,6 +212,7 @@ int main(int argc, char** argv) try {
   add_fit(app, status);
   add_train(app, status);
   add_predict(app, status);
+  add_pack(app, status);
 
   app.add_subcommand("run", "Runs a Python program written for Theano: run SCRIPT [ARGUMENT...]");
 

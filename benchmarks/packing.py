@@ -1,0 +1,104 @@
+"""Offsets of buffers: the MiniMalloc instances, a training step of idealloc, 60,000 generated ones.
+
+    .venv/bin/python benchmarks/packing.py DATA [--tool PATH] [--rounds 2]
+
+DATA has the folders minimalloc/ (A.1048576.csv ...) and idealloc/ (pangu_2.6B.csv). Each row is a
+process of `snug pack`, which packs on one thread: the CPU time of packing and the whole time of
+the process (loading, reading), the better of the rounds each.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+# Seconds of MiniMalloc as published; other machines.
+PUBLISHED = {"A": 4.910, "B": 3.661, "C": 0.637, "D": 2.674, "E": 3.717, "F": 5.358}
+CAPACITY = 1048576
+GENERATED = 60_000
+
+
+def generated(path, uniform):
+    """Sizes over six decades. A training step: one of 20 is kept until its gradient, the others
+    live for up to 20 steps; or uniform: lives of all lengths, anywhere."""
+    rng = random.Random(1)
+    end = GENERATED
+    with open(path, "w") as file:
+        print("id,lower,upper,size", file=file)
+        for i in range(GENERATED):
+            size = 64 * (1 + int(math.exp(math.log(1e6) * rng.random())))
+            if uniform:
+                lower = rng.randrange(end)
+                upper = lower + 1 + int(math.exp(math.log(end / 4) * rng.random()))
+            elif i % 20 == 0:
+                lower = rng.randrange(end // 2)
+                upper = end - lower + rng.randrange(50)
+            else:
+                lower = rng.randrange(end - 1)
+                upper = lower + 1 + rng.randrange(20)
+            print(f"{i},{lower},{min(upper, end)},{size}", file=file)
+
+
+def pack(tool, rounds, path, *options):
+    """The answer of the tool, the CPU seconds of packing and the seconds of the process."""
+    best = cpu = math.inf
+    for _ in range(rounds):
+        start = time.perf_counter()
+        done = subprocess.run(
+            [tool, "pack", str(path), "--json", *options], capture_output=True, text=True
+        )
+        best = min(best, time.perf_counter() - start)
+        if not done.stdout:
+            sys.exit(done.stderr)
+        answer = json.loads(done.stdout)
+        cpu = min(cpu, answer["cpu_seconds"])
+    return answer, cpu, best
+
+
+def row(name, answer, cpu, seconds, published=""):
+    state = "proved" if answer["proved"] else "at most"
+    print(
+        f"{name:<24}{answer['buffers']:>7}{answer['load']:>13}{answer['height']:>13}"
+        f"{answer['height'] / answer['load']:>9.4f} {state:<8}{answer['nodes']:>9}"
+        f"{cpu:>8.3f}{seconds:>9.3f}{published:>10}",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("data", type=pathlib.Path)
+    parser.add_argument("--tool", default=pathlib.Path(sys.executable).parent / "snug")
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    tool, rounds = options.tool, options.rounds
+    print(
+        f"{'':<24}{'buffers':>7}{'load':>13}{'height':>13}{'/ load':>9} {'':<8}{'nodes':>9}"
+        f"{'CPU s':>8}{'process':>9}{'published':>10}"
+    )
+    print(f"capacity {CAPACITY}")
+    folder = options.data / "minimalloc"
+    for name, published in PUBLISHED.items():
+        path = folder / f"{name}.{CAPACITY}.csv"
+        answer, *seconds = pack(tool, rounds, path, "--capacity", str(CAPACITY))
+        row(name, answer, *seconds, f"{published:.3f}")
+        if not answer["fits"]:
+            print("  does not fit")
+    print("lowest height")
+    row("D", *pack(tool, 1, folder / f"D.{CAPACITY}.csv", "--work", "20000000000"))
+    print("large")
+    row("pangu_2.6B", *pack(tool, rounds, options.data / "idealloc" / "pangu_2.6B.csv"))
+    with tempfile.TemporaryDirectory() as temporary:
+        for name, uniform in (("60,000 of a training", False), ("60,000 uniform", True)):
+            path = pathlib.Path(temporary) / "generated.csv"
+            generated(path, uniform)
+            row(name, *pack(tool, rounds, path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+#include "plan/pack_search.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace snug {
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+constexpr std::int64_t kNone = INT64_MAX;
+
+}  // namespace
+
+bool PackSearch::Failures::contains(std::uint64_t key, std::int64_t capacity) const {
+  const Entry& e = entries_[key & (entries_.size() - 1)];
+  return e.key == key && e.capacity >= capacity;
+}
+
+void PackSearch::Failures::add(std::uint64_t key, std::int64_t capacity) {
+  constexpr std::size_t kMostEntries = 1 << 20;
+  if (++added_ > entries_.size() / 2 && entries_.size() < kMostEntries) {
+    std::vector<Entry> old(entries_.size() * 4);
+    old.swap(entries_);
+    for (const Entry& e : old)
+      if (e.capacity >= 0) entries_[e.key & (entries_.size() - 1)] = e;
+  }
+  Entry& e = entries_[key & (entries_.size() - 1)];
+  e = {key, e.key == key ? std::max(e.capacity, capacity) : capacity};
+}
+
+PackSearch::PackSearch(std::span<const SectionItem> items)
+    : items_(items),
+      offset_(items.size(), 0),
+      lowest_(items.size(), 0),
+      support_(items.size(), 0),
+      is_candidate_(items.size(), 0) {
+  std::uint32_t sections = 0;
+  for (const SectionItem& i : items) sections = std::max(sections, i.end);
+  load_.assign(sections, 0);
+  for (const SectionItem& i : items)
+    for (std::uint32_t s = i.first; s < i.end; ++s) load_[s] += i.bytes;
+  bytes_.resize(sections);
+  floor_.resize(sections);
+  candidates_.resize(sections);
+  blocked_.resize(sections);
+}
+
+void PackSearch::sort_items(std::size_t kind) {
+  struct Key {
+    double first, second;
+    std::uint32_t item;
+  };
+  std::vector<Key> keys;
+  for (std::uint32_t i = 0; i < items_.size(); ++i) {
+    const SectionItem& item = items_[i];
+    const double width = item.end - item.first, bytes = static_cast<double>(item.bytes);
+    const double load = static_cast<double>(
+        *std::max_element(load_.begin() + item.first, load_.begin() + item.end));
+    const std::pair<double, double> orders[] = {{width, bytes}, {load, width * bytes},
+                                                {load, width},  {width * bytes, 0.0},
+                                                {bytes, 0.0},   {-bytes, 0.0}};
+    keys.push_back({orders[kind].first, orders[kind].second, i});
+  }
+  std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+    return std::pair(a.first, a.second) > std::pair(b.first, b.second);
+  });
+  rank_.resize(items_.size());
+  for (std::uint32_t r = 0; r < keys.size(); ++r) rank_[keys[r].item] = r;
+}
+
+PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::uint64_t work) {
+  constexpr std::size_t kOrders = 6;
+  std::vector<std::uint32_t> all(items_.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::stable_sort(all.begin(), all.end(),
+                   [&](auto a, auto b) { return items_[a].first < items_[b].first; });
+  if (!load_.empty() && *std::max_element(load_.begin(), load_.end()) > capacity)
+    return Outcome::Impossible;
+  work_limit_ = work_ + work;
+  for (std::uint64_t turn = 2 * items_.size();; turn *= 2)
+    for (std::size_t kind = 0; kind < kOrders; ++kind) {
+      sort_items(kind);
+      node_limit_ = nodes_ + turn;
+      gave_up_ = false;
+      if (solve(all, capacity, 0)) return Outcome::Found;
+      if (!gave_up_) return Outcome::Impossible;
+      if (work_ > work_limit_) return Outcome::GaveUp;
+    }
+}
+
+/// Places `items`, in order of their first section, below the capacity.
+bool PackSearch::solve(std::span<const std::uint32_t> items, std::int64_t capacity,
+                       std::size_t depth) {
+  while (levels_.size() <= depth) levels_.emplace_back();
+  Level& level = levels_[depth];
+  level.items.assign(items.begin(), items.end());
+  if (!split(level, capacity)) return false;
+  for (const Part& part : level.parts)
+    if (!node(std::span(level.items).subspan(part.begin, part.end - part.begin), part.capacity,
+              depth))
+      return false;
+  return true;
+}
+
+/// Parts that share no section, small ones first. An item in all sections of its part goes to the
+/// top: what lies above it in a packing can as well go down by its bytes.
+bool PackSearch::split(Level& level, std::int64_t capacity) {
+  level.parts.clear();
+  level.open.assign(1, {0, level.items.size(), capacity});
+  while (!level.open.empty()) {
+    const Part open = level.open.back();
+    level.open.pop_back();
+    for (std::size_t begin = open.begin, stop = begin; begin < open.end; begin = stop) {
+      const std::uint32_t first = items_[level.items[begin]].first;
+      std::uint32_t end = first + 1;
+      while (stop < open.end && items_[level.items[stop]].first < end)
+        end = std::max(end, items_[level.items[stop++]].end);
+      std::size_t kept = begin;
+      std::int64_t below = open.capacity;
+      for (std::size_t k = begin; k < stop; ++k) {
+        const std::uint32_t i = level.items[k];
+        if (items_[i].first != first || items_[i].end != end) {
+          level.items[kept++] = i;
+          continue;
+        }
+        below -= items_[i].bytes;
+        if (lowest_[i] > below) return false;
+        offset_[i] = below;
+      }
+      if (kept == begin) continue;
+      if (kept < stop)
+        level.open.push_back({begin, kept, below});
+      else
+        level.parts.push_back({begin, stop, below});
+    }
+  }
+  std::stable_sort(level.parts.begin(), level.parts.end(),
+                   [](const Part& a, const Part& b) { return a.end - a.begin < b.end - b.begin; });
+  return true;
+}
+
+/// One connected part. Raising floors goes on in the same node.
+bool PackSearch::node(std::span<const std::uint32_t> items, std::int64_t capacity,
+                      std::size_t depth) {
+  const std::size_t mark = trail_.size();
+  Level& level = levels_[depth];
+  level.keys.clear();
+  bool found = false;
+  for (;;) {
+    if (++nodes_ > node_limit_ || work_ > work_limit_) {
+      gave_up_ = true;
+      break;
+    }
+    Choice choice;
+    State state = State::Unsupported;
+    while (state == State::Unsupported) state = choose(items, capacity, choice);
+    if (state == State::Dead) break;
+    level.keys.push_back(hash(items));
+    level.branches.clear();
+    for (std::uint32_t i : items)
+      if (is_candidate_[i] && covers(i, choice.section)) level.branches.push_back(i);
+    std::sort(level.branches.begin(), level.branches.end(),
+              [&](auto a, auto b) { return rank_[a] < rank_[b]; });
+    found = try_branches(items, capacity, depth, choice.floor);
+    if (found || gave_up_ || choice.raised < 0) break;
+    // All packings with a candidate on the floor of this section are ruled out, so those left need
+    // not ask whether an item above could move down to it.
+    for (std::uint32_t i : items)
+      if (covers(i, choice.section) && lowest_[i] < choice.raised)
+        set_lowest(i, choice.raised, support_[i]);
+  }
+  undo(mark);
+  if (!found && !gave_up_)
+    for (std::uint64_t key : level.keys) failures_.add(key, capacity);
+  return found;
+}
+
+/// Places each of the level's branches on the floor and solves the rest.
+bool PackSearch::try_branches(std::span<const std::uint32_t> items, std::int64_t capacity,
+                              std::size_t depth, std::int64_t floor) {
+  Level& level = levels_[depth];
+  for (std::size_t b = 0; b < level.branches.size() && !gave_up_; ++b) {
+    const std::uint32_t i = level.branches[b];
+    const bool tried = std::any_of(
+        level.branches.begin(), level.branches.begin() + static_cast<long>(b),
+        [&](std::uint32_t other) {
+          return items_[other].first == items_[i].first && items_[other].end == items_[i].end &&
+                 items_[other].bytes == items_[i].bytes;
+        });
+    if (tried) continue;
+    const std::size_t mark = trail_.size();
+    const std::int64_t top = floor + items_[i].bytes;
+    offset_[i] = floor;
+    level.rest.clear();
+    for (std::uint32_t other : items) {
+      if (other == i) continue;
+      level.rest.push_back(other);
+      if (meet(i, other))
+        set_lowest(other, std::max(lowest_[other], top), std::max(support_[other], top));
+    }
+    const bool found = solve(level.rest, capacity, depth + 1);
+    undo(mark);
+    if (found) return true;
+  }
+  return false;
+}
+
+/// The section to branch on, or that there is no solution.
+PackSearch::State PackSearch::choose(std::span<const std::uint32_t> items, std::int64_t capacity,
+                                     Choice& best) {
+  if (!raise_unsupported(items, capacity)) return State::Dead;
+  if (failures_.contains(hash(items), capacity)) return State::Dead;
+  if (!sum_up(items, capacity) || could_move_down(items)) return State::Dead;
+  find_candidates(items);
+  const std::uint32_t begin = items_[items.front()].first;
+  best.options = -1;
+  for (std::uint32_t s = begin; s < part_end_; ++s) {
+    if (blocked_[s]) continue;
+    const int count = static_cast<int>(candidates_[s]);
+    const std::int64_t slack = capacity - floor_[s] - bytes_[s];
+    const bool preferred =
+        best.options < 0 || std::pair(floor_[s], slack) < std::pair(best.floor, best.slack);
+    if (best.options >= 0 && (count > best.options || (count == best.options && !preferred)))
+      continue;
+    std::int64_t next = slack > 0 ? next_floor(items, s) : kNone;
+    if (next == kNone || next + bytes_[s] > capacity) next = -1;
+    const int options = count + (next >= 0);
+    if (best.options < 0 || options < best.options || (options == best.options && preferred))
+      best = {s, options, floor_[s], slack, next};
+  }
+  if (best.options < 0) return State::Unsupported;
+  return State::Open;
+}
+
+/// An item stands on another one wherever it cannot be moved down: where nothing placed reaches up
+/// to its lowest place, it waits for one of those left.
+bool PackSearch::raise_unsupported(std::span<const std::uint32_t> items, std::int64_t capacity) {
+  constexpr int kRounds = 3;
+  bool changed = true;
+  for (int round = 0; round < kRounds && changed; ++round) {
+    changed = false;
+    for (std::uint32_t i : items) {
+      if (support_[i] == lowest_[i]) continue;
+      std::int64_t top = kNone;
+      for (std::uint32_t other : items)
+        if (other != i && meet(i, other)) top = std::min(top, lowest_[other] + items_[other].bytes);
+      work_ += items.size();
+      if (top == kNone || top > capacity - items_[i].bytes) return false;
+      if (top <= lowest_[i]) continue;
+      set_lowest(i, top, support_[i]);
+      changed = true;
+    }
+  }
+  return true;
+}
+
+/// Bytes and floors of the sections. False: in some section the items that cannot go below some
+/// place have more bytes than there are from there on.
+bool PackSearch::sum_up(std::span<const std::uint32_t> items, std::int64_t capacity) {
+  by_lowest_.assign(items.begin(), items.end());
+  std::sort(by_lowest_.begin(), by_lowest_.end(),
+            [&](auto a, auto b) { return lowest_[a] > lowest_[b]; });
+  const std::uint32_t begin = items_[items.front()].first;
+  std::uint32_t end = begin;
+  for (std::uint32_t i : items) end = std::max(end, items_[i].end);
+  std::fill(bytes_.begin() + begin, bytes_.begin() + end, 0);
+  std::fill(floor_.begin() + begin, floor_.begin() + end, kNone);
+  part_end_ = end;
+  work_ += 8 * items.size() + (end - begin);
+  for (std::uint32_t i : by_lowest_) {
+    const std::int64_t bytes = items_[i].bytes, lowest = lowest_[i];
+    std::int64_t most = 0;
+    for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s) {
+      bytes_[s] += bytes;
+      most = std::max(most, bytes_[s]);
+      floor_[s] = lowest;
+    }
+    work_ += items_[i].end - items_[i].first;
+    if (most > capacity - lowest) return false;
+  }
+  return true;
+}
+
+/// Some item fits between what is placed and all that may still come: without a floor raised it
+/// would lie there.
+bool PackSearch::could_move_down(std::span<const std::uint32_t> items) const {
+  for (std::uint32_t i : items) {
+    if (support_[i] == lowest_[i]) continue;
+    const std::int64_t floor =
+        *std::min_element(floor_.begin() + items_[i].first, floor_.begin() + items_[i].end);
+    if (support_[i] + items_[i].bytes <= floor) return true;
+  }
+  return false;
+}
+
+/// Items that nothing left can go below.
+void PackSearch::find_candidates(std::span<const std::uint32_t> items) {
+  for (std::uint32_t i : items)
+    for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s)
+      candidates_[s] = 0, blocked_[s] = 0;
+  for (std::uint32_t i : items) {
+    bool candidate = support_[i] == lowest_[i];
+    for (std::uint32_t s = items_[i].first; s < items_[i].end && candidate; ++s)
+      candidate = floor_[s] == lowest_[i];
+    is_candidate_[i] = candidate;
+    for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s) {
+      candidates_[s] += candidate;
+      blocked_[s] |= !candidate && floor_[s] == lowest_[i];
+    }
+  }
+}
+
+/// The lowest place of any item in the section if none of the candidates is on its floor. A
+/// candidate then stands on an item that is not in the section.
+std::int64_t PackSearch::next_floor(std::span<const std::uint32_t> items, std::uint32_t section) {
+  std::int64_t next = kNone;
+  for (std::uint32_t i : items) {
+    if (!covers(i, section)) continue;
+    if (lowest_[i] > floor_[section]) {
+      next = std::min(next, lowest_[i]);
+      continue;
+    }
+    work_ += items.size();
+    for (std::uint32_t other : items)
+      if (!covers(other, section) && meet(i, other))
+        next = std::min(next, lowest_[other] + items_[other].bytes);
+  }
+  return next;
+}
+
+std::uint64_t PackSearch::hash(std::span<const std::uint32_t> items) const {
+  std::uint64_t sum = 0;
+  for (std::uint32_t i : items) sum += mix(mix(i) ^ static_cast<std::uint64_t>(lowest_[i]));
+  return sum;
+}
+
+void PackSearch::set_lowest(std::uint32_t item, std::int64_t lowest, std::int64_t support) {
+  trail_.push_back({item, lowest_[item], support_[item]});
+  lowest_[item] = lowest;
+  support_[item] = support;
+}
+
+void PackSearch::undo(std::size_t mark) {
+  for (; trail_.size() > mark; trail_.pop_back()) {
+    const Change& c = trail_.back();
+    lowest_[c.item] = c.lowest;
+    support_[c.item] = c.support;
+  }
+}
+
+}  // namespace snug

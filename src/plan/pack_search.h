@@ -1,0 +1,114 @@
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "plan/first_fit.h"
+
+namespace snug {
+
+/// Searches for offsets below a capacity, completely: it finds some, shows that there are none, or
+/// gives up at its limit.
+///
+/// A node picks a section and decides which item lies lowest in it: one of those that may stand
+/// right on what is placed, or none of them, which raises the floor of that section. The section is
+/// one whose lowest candidates have nothing else to go below them, with the fewest options. Only
+/// packings in which no item can be moved down are visited. An item that lives as long as its part
+/// of the problem goes to the top of it, and parts that no item connects are solved apart.
+class PackSearch {
+ public:
+  static constexpr std::size_t kMaxItems = 2000;  // the depth of the search
+  enum class Outcome { Found, Impossible, GaveUp };
+
+  explicit PackSearch(std::span<const SectionItem> items);
+
+  /// Several orders of trying items take turns, with more nodes in each turn. What one has shown to
+  /// be impossible, later ones and later runs know.
+  Outcome run(std::int64_t capacity, std::uint64_t work);
+
+  std::span<const std::int64_t> offsets() const { return offset_; }  // once found
+  std::uint64_t nodes() const { return nodes_; }                     // of all runs
+  std::uint64_t work() const { return work_; }
+
+ private:
+  /// States without a solution: items left and their lowest places, as a hash; and the largest
+  /// capacity at which that was shown. One place per hash, the latest stays.
+  class Failures {
+   public:
+    bool contains(std::uint64_t key, std::int64_t capacity) const;
+    void add(std::uint64_t key, std::int64_t capacity);
+
+   private:
+    struct Entry {
+      std::uint64_t key = 0;
+      std::int64_t capacity = -1;
+    };
+    std::vector<Entry> entries_ = std::vector<Entry>(1 << 12);
+    std::size_t added_ = 0;
+  };
+
+  struct Part {
+    std::size_t begin, end;  // in Level::items
+    std::int64_t capacity;
+  };
+  struct Level {  // what one depth of the search keeps
+    std::vector<std::uint32_t> items, rest, branches;
+    std::vector<Part> open, parts;
+    std::vector<std::uint64_t> keys;
+  };
+  struct Change {
+    std::uint32_t item;
+    std::int64_t lowest, support;
+  };
+  struct Choice {
+    std::uint32_t section = 0;
+    int options = 0;
+    std::int64_t floor = 0, slack = 0;
+    std::int64_t raised = -1;  // the floor if none of the candidates lies on it; -1: not possible
+  };
+  enum class State { Open, Dead, Unsupported };
+
+  void sort_items(std::size_t kind);
+  bool solve(std::span<const std::uint32_t> items, std::int64_t capacity, std::size_t depth);
+  bool split(Level& level, std::int64_t capacity);
+  bool node(std::span<const std::uint32_t> items, std::int64_t capacity, std::size_t depth);
+  bool try_branches(std::span<const std::uint32_t> items, std::int64_t capacity, std::size_t depth,
+                    std::int64_t floor);
+  State choose(std::span<const std::uint32_t> items, std::int64_t capacity, Choice& choice);
+  bool raise_unsupported(std::span<const std::uint32_t> items, std::int64_t capacity);
+  bool sum_up(std::span<const std::uint32_t> items, std::int64_t capacity);
+  bool could_move_down(std::span<const std::uint32_t> items) const;
+  void find_candidates(std::span<const std::uint32_t> items);
+  std::int64_t next_floor(std::span<const std::uint32_t> items, std::uint32_t section);
+  std::uint64_t hash(std::span<const std::uint32_t> items) const;
+  void set_lowest(std::uint32_t item, std::int64_t lowest, std::int64_t support);
+  void undo(std::size_t mark);
+  bool covers(std::uint32_t i, std::uint32_t s) const {
+    return items_[i].first <= s && s < items_[i].end;
+  }
+  bool meet(std::uint32_t i, std::uint32_t j) const {
+    return items_[i].first < items_[j].end && items_[j].first < items_[i].end;
+  }
+
+  std::span<const SectionItem> items_;
+  std::vector<std::int64_t> offset_;
+  std::vector<std::int64_t> lowest_;   // per item left: where it may go at best
+  std::vector<std::int64_t> support_;  // per item left: the highest top of what is placed below it
+  std::vector<std::uint32_t> rank_;    // per item: its place in the order of trying
+  std::vector<std::int64_t> load_;     // per section
+  // Per section, of the items left in the current part:
+  std::vector<std::int64_t> bytes_, floor_;  // sum, lowest place of any
+  std::vector<std::uint32_t> candidates_;    // number that may be placed on the floor
+  std::vector<char> blocked_;                // an item on the floor is no candidate
+  std::uint32_t part_end_ = 0;
+  std::vector<std::uint32_t> by_lowest_;
+  std::vector<char> is_candidate_;  // per item
+  std::vector<Change> trail_;
+  std::deque<Level> levels_;
+  Failures failures_;
+  std::uint64_t nodes_ = 0, node_limit_ = 0, work_ = 0, work_limit_ = 0;
+  bool gave_up_ = false;
+};
+
+}  // namespace snug

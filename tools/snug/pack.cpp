@@ -1,0 +1,131 @@
+// snug pack FILE.csv: offsets for buffers whose lifetimes and sizes are known.
+#include <snug/snug.h>
+
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/bytes.h"
+#include "commands.h"
+#include "pack_file.h"
+
+namespace {
+
+using snug::Fault;
+
+struct PackOptions {
+  std::string file, output, capacity;
+  std::uint64_t work = snug::PackLimits{}.work;
+  bool json = false, check = false;
+};
+
+/// Sizes are rounded up to the alignment, so that all offsets are multiples of it.
+std::vector<snug::PackItem> aligned(const PackFile& file) {
+  std::vector<snug::PackItem> items = file.items;
+  for (snug::PackItem& i : items) {
+    if (i.bytes > INT64_MAX - (file.alignment - 1))
+      snug::fail(Fault::Value, fmt::format("pack: a size of {} cannot be aligned to {}", i.bytes,
+                                           file.alignment));
+    i.bytes = (i.bytes + file.alignment - 1) / file.alignment * file.alignment;
+  }
+  return items;
+}
+
+std::uint64_t height_of(const PackFile& file, const std::vector<std::uint64_t>& offsets) {
+  std::uint64_t height = 0;
+  for (std::size_t k = 0; k < offsets.size(); ++k)
+    height = std::max(height, offsets[k] + file.items[k].bytes);
+  return height;
+}
+
+std::string verdict(const snug::Packing& p, std::uint64_t capacity) {
+  if (p.height <= capacity) return "fits";
+  const char* why = p.bound > capacity ? "proved" : "none was found, not proved";
+  return fmt::format("does not fit: {}", why);
+}
+
+void print(const PackOptions& o, const PackFile& file, const snug::Packing& p,
+           std::uint64_t capacity, double seconds) {
+  if (o.json) {
+    nlohmann::ordered_json j{{"file", o.file},           {"buffers", file.items.size()},
+                             {"load", p.load},           {"height", p.height},
+                             {"gap", p.height - p.load}, {"bound", p.bound},
+                             {"proved", p.proved()},     {"nodes", p.nodes},
+                             {"cpu_seconds", seconds}};
+    if (!o.capacity.empty()) {
+      j["capacity"] = capacity;
+      j["fits"] = p.height <= capacity;
+    }
+    fmt::print("{}\n", j.dump(2));
+    return;
+  }
+  const double gap =
+      p.load ? 100.0 * static_cast<double>(p.height - p.load) / static_cast<double>(p.load) : 0;
+  fmt::print("buffers   {}\n", file.items.size());
+  fmt::print("load      {}  most bytes alive at once, at {}\n", p.load, p.load_at);
+  fmt::print("height    {}\n", p.height);
+  fmt::print("gap       {}  ({:.2f} %)\n", p.height - p.load, gap);
+  fmt::print("bound     {}  {}\n", p.bound,
+             p.proved() ? "the height is proved to be the lowest" : "no packing is lower");
+  fmt::print("searched  {} nodes, {:.3f} s of CPU time\n", p.nodes, seconds);
+  if (!o.capacity.empty()) fmt::print("capacity  {}  {}\n", capacity, verdict(p, capacity));
+}
+
+snug::Packing solve(const PackOptions& o, const PackFile& file, std::uint64_t capacity) {
+  const std::vector<snug::PackItem> items = aligned(file);
+  snug::Packing p = snug::pack_thoroughly(items, {.capacity = capacity, .work = o.work});
+  const std::string fault = snug::find_fault(items, p.offsets, p.height);
+  if (!fault.empty()) snug::internal_error("pack", fault);
+  if (file.alignment > 1) {
+    // What was rounded up is no part of the height; of mixed alignments only the load is a bound.
+    const snug::Packing exact = snug::pack_quickly(file.items);
+    p.height = height_of(file, p.offsets);
+    if (file.mixed_alignment || p.bound < exact.load + file.alignment) p.bound = exact.load;
+    p.bound = std::min(p.bound, p.height);
+    p.load = exact.load;
+    p.load_at = exact.load_at;
+  }
+  return p;
+}
+
+int check(const PackFile& file, const PackOptions& o) {
+  if (file.offsets.size() != file.items.size() || file.items.empty())
+    snug::fail(Fault::Value, fmt::format("pack: {} has no column \"offset\" to check", o.file));
+  const std::uint64_t height = o.capacity.empty() ? UINT64_MAX : snug::parse_bytes(o.capacity);
+  const std::string fault = snug::find_fault(file.items, file.offsets, height);
+  fmt::print("{}\n", fault.empty() ? "no two buffers overlap" : fault);
+  return fault.empty() ? 0 : 1;
+}
+
+int pack(const PackOptions& o) {
+  const PackFile file = read_pack_file(o.file);
+  if (o.check) return check(file, o);
+  if (!file.offsets.empty())
+    snug::fail(Fault::Unsupported,
+               fmt::format("pack: {}: column \"offset\": fixed offsets are not supported", o.file),
+               "remove the column, or check it: snug pack FILE --check");
+  const std::uint64_t capacity = o.capacity.empty() ? 0 : snug::parse_bytes(o.capacity);
+  const std::clock_t start = std::clock();
+  const snug::Packing p = solve(o, file, capacity);
+  print(o, file, p, capacity, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  if (!o.output.empty()) write_pack_file(o.output, file, p.offsets);
+  return o.capacity.empty() || p.height <= capacity ? 0 : 1;
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app, int& status) {
+  auto o = std::make_shared<PackOptions>();
+  CLI::App* command = app.add_subcommand(
+      "pack", "Offsets for the buffers of a CSV file: no two alive at the same time overlap.");
+  command->add_option("file", o->file, "Columns id,lower,upper,size in any order")->required();
+  command->add_option("--capacity", o->capacity,
+                      "Stop at the first packing of so many bytes; status 1 if there is none");
+  command->add_option("--output", o->output, "Write the file with a column \"offset\"");
+  command->add_option("--work", o->work, "Limit of the search, about 4 ns each")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62))
+      ->capture_default_str();
+  command->add_flag("--check", o->check, "Only check the column \"offset\" of the file");
+  command->add_flag("--json", o->json, "Print JSON");
+  command->callback([o, &status] { status = pack(*o); });
+}
