@@ -16,6 +16,7 @@ import snug.tensor as T
 from snug import data, nn, optim
 
 EPOCHS = 4  # of three and four the better by the held-out images, within the time of a demo
+BUDGET = "64MiB"
 HELD_OUT = 5000  # training images that are evaluated after every epoch instead
 FOLDER = Path("/usr/share/datasets/fashion-mnist")  # Debian package dataset-fashion-mnist
 CLASSES = [
@@ -36,6 +37,20 @@ def drawn(image):
     shades = " .:-=+*#%@"
     pairs = (image[::2].astype(int) + image[1::2]) // 2
     return ["".join(shades[v * len(shades) // 256] for v in row) for row in pairs]
+
+
+def show_refusal():
+    """VGG16 with Adam in a budget that is below its parameters and their state."""
+    print("\nand VGG16 with Adam in 1.5 GiB:\n")
+    model = nn.make_model("vgg16")
+    x, y = T.tensor4("x"), T.lvector("y")
+    loss = nn.cross_entropy(model(x, training=True), y)
+    updates = optim.adam(loss, model.parameters())
+    step = snug.function([x, y], loss, updates=updates, memory="1.5GiB", plan_only=True)
+    try:
+        step.memory(x=(32, 3, 224, 224), y=(32,))
+    except MemoryError as refusal:
+        print(refusal)
 
 
 def main():
@@ -64,16 +79,20 @@ def main():
 
     model = nn.make_model("vgg-small")
     print(nn.summary(model, (options.batch, 1, 28, 28)))
-    print()
-    steps = options.epochs * len(training)
+    print(f"\na training step, planned within the budget of {BUDGET}:")
+    how = {"metrics": ["accuracy"], "memory": BUDGET, "validation": held_out}
+    how["rate"] = optim.one_cycle(3e-3, options.epochs * len(training))
+    planned = nn.plan(model, training, **how)
+    print(planned)
+    seen = []
     nn.fit(
         model,
         training,
         epochs=options.epochs,
-        metrics=["accuracy"],
-        validation=held_out,
-        rate=optim.one_cycle(3e-3, steps),
+        on_epoch=lambda epoch: seen.append(snug.process_memory().arenas),
+        **how,
     )
+    print(f"arena   {planned.arena:>11,} bytes planned\n        {max(seen):>11,} bytes mapped")
 
     path = out / "fashion-vgg.safetensors"
     nn.save(model, path)
@@ -94,6 +113,7 @@ def main():
     ):
         print(" ".join(f"{part:28}" for part in text))
     print(f"\ntest accuracy {accuracy:.2f} % in {time.perf_counter() - started:.0f} s")
+    show_refusal()
     return 0 if accuracy >= 91 or options.epochs < EPOCHS else 1
 
 

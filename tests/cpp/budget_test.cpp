@@ -104,14 +104,14 @@ TEST(Budget, EveryRemedyHolds) {
 
 TEST(Budget, ARefusalSaysWhatFits) {
   Network network;
-  Function f = network.function({.memory = "100KiB"});
+  Function f = network.function({.memory = "200KiB", .micro_batches = 1});
   try {
     f(random_array({512, 64}, 3), random_array({512, 8}, 4));
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Memory);
     const std::string text = e.what();
-    for (const char* part : {"the budget is 100.00 KiB", "parameters", "peak", "what fits",
+    for (const char* part : {"the budget is 200.00 KiB", "parameters", "peak", "what fits",
                              "a batch of", "memory=\""})
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
