@@ -221,7 +221,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       c.lowered = lowered_;
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
-      c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+      c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied, true);
     }
     c.executable = c.keep.get();
     const Graph& g = c.lowered->program.graph;

@@ -17,6 +17,14 @@ namespace {
 constexpr std::size_t kMaxExecutables = 64;
 constexpr std::size_t kMaxPlans = 16;
 
+/// Whether the plan was made for the sizes of `e`, and not for larger ones.
+bool planned_for(const Executable& e) {
+  return std::all_of(
+      e.planned->schedule.buffers.begin(), e.planned->schedule.buffers.end(), [&](const Buffer& b) {
+        return b.workspace || b.bytes == bytes_of(e.lowered->program, e.bounds.high, b.value);
+      });
+}
+
 }  // namespace
 
 FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
@@ -230,9 +238,9 @@ std::uint64_t FunctionImpl::fixed_bytes(const Graph& g, std::span<const std::int
 
 std::shared_ptr<const Executable> FunctionImpl::executable_for(
     const std::shared_ptr<const Lowered>& l, std::span<const std::int64_t> symbols,
-    std::span<const std::int64_t> sizes, const std::vector<bool>& copied) {
+    std::span<const std::int64_t> sizes, const std::vector<bool>& copied, bool to_run) {
   auto matches = [&](const Executable& e) {
-    if (e.planned->kind.copied != copied) return false;
+    if (e.planned->kind.copied != copied || (!to_run && !planned_for(e))) return false;
     for (std::size_t i = 0; i < l->key.size(); ++i)
       if (e.key[i] != sizes[l->key[i]]) return false;
     return true;
@@ -240,6 +248,7 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   for (auto it = executables_.begin(); it != executables_.end(); ++it)
     if (matches(**it)) {
       if (it != executables_.begin()) executables_.splice(executables_.begin(), executables_, it);
+      if (to_run) keep_plan(executables_.front()->planned);
       return executables_.front();
     }
   const Graph& g = l->program.graph;
@@ -254,17 +263,22 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
     kind.same_shape.push_back(same);
   }
   std::uint64_t fixed = compile_.budget ? fixed_bytes(g, bounds.high) : 0;
+  std::span<const std::shared_ptr<const Planned>> earlier;
+  if (to_run) earlier = plans_;
   std::shared_ptr<const Executable> e =
-      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_, plans_);
-  if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
-    plans_.insert(plans_.begin(), e->planned);
-    if (plans_.size() > kMaxPlans) plans_.pop_back();
-    ++plans_made_;
-  }
+      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_, earlier);
+  if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) ++plans_made_;
+  if (to_run) keep_plan(e->planned);
   ++instances_;
   executables_.push_front(e);
   if (executables_.size() > kMaxExecutables) executables_.pop_back();
   return e;
+}
+
+void FunctionImpl::keep_plan(const std::shared_ptr<const Planned>& plan) {
+  if (std::find(plans_.begin(), plans_.end(), plan) != plans_.end()) return;
+  plans_.insert(plans_.begin(), plan);
+  if (plans_.size() > kMaxPlans) plans_.pop_back();
 }
 
 void FunctionImpl::free() {

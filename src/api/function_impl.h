@@ -102,10 +102,13 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// The program for the current shapes of the shared variables; lowers again when a shape that
   /// the code counts on has changed.
   std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
+  /// `to_run`: a plan for larger sizes serves, too, and the plan serves later calls. Else it is for
+  /// these sizes alone, and calls of other sizes do not see it.
   std::shared_ptr<const Executable> executable_for(const std::shared_ptr<const Lowered>& lowered,
                                                    std::span<const std::int64_t> symbols,
                                                    std::span<const std::int64_t> sizes,
-                                                   const std::vector<bool>& copied);
+                                                   const std::vector<bool>& copied, bool to_run);
+  void keep_plan(const std::shared_ptr<const Planned>& plan);
   /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
   /// not.
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, std::span<const Dims> shapes,

@@ -120,7 +120,7 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
                 fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
   }
   std::shared_ptr<const Executable> e =
-      executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
+      executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false), false);
 
   MemoryReport r;
   auto bytes = [&](Value v) {
