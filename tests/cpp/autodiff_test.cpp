@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autodiff/grad.h"
+#include "base/derivative_mark.h"
 #include "error_of.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
@@ -318,6 +319,7 @@ TEST(Autodiff, GradientsKeepTheOriginOfTheirNode) {
   OriginId origin = y->owner->origin;
   ASSERT_NE(origin, 0u);
   Expr g = grad(sum(y), x);
+  EXPECT_EQ(g->owner->origin, as_derivative(origin));
   EXPECT_EQ(frames_of(g->owner->origin), frames_of(origin));
 }
 
