@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <queue>
 
 #include "plan/recompute_eval.h"
@@ -12,6 +13,76 @@ namespace snug {
 namespace {
 
 using Measure = RecomputeEvaluator::Measure;
+
+/// The part of a problem that decides: without the smallest values, which together are next to
+/// nothing and simply stay, and without the tasks that touch only such values.
+struct Core {
+  RecomputeProblem problem;
+  std::vector<std::uint32_t> task_of;  // in the whole problem
+};
+
+Core core_of(const RecomputeProblem& p, std::uint64_t plain_peak) {
+  constexpr double kSmallPart = 0.0002;
+  std::vector<std::uint32_t> by_bytes(p.values.size());
+  std::iota(by_bytes.begin(), by_bytes.end(), 0);
+  std::stable_sort(by_bytes.begin(), by_bytes.end(),
+                   [&](auto a, auto b) { return p.values[a].bytes < p.values[b].bytes; });
+  std::vector<bool> small(p.values.size(), false);
+  double sum = 0;
+  for (std::uint32_t v : by_bytes) {
+    sum += static_cast<double>(p.values[v].bytes);
+    if (sum > kSmallPart * static_cast<double>(plain_peak)) break;
+    small[v] = true;
+  }
+  Core core;
+  core.problem.values = p.values;
+  for (std::uint32_t t = 0; t < p.tasks.size(); ++t) {
+    RecomputeProblem::Task task = p.tasks[t];
+    auto is_small = [&](std::uint32_t v) { return small[v]; };
+    const std::vector<std::uint32_t> reads = task.reads, writes = task.writes;
+    std::erase_if(task.reads, is_small);
+    std::erase_if(task.writes, is_small);
+    if (task.reads.empty() && task.writes.empty() && task.after.empty() && task.workspace == 0)
+      continue;
+    // Places of the operands that are left.
+    auto place = [&](const std::vector<std::uint32_t>& in, std::uint32_t v) {
+      return static_cast<std::uint32_t>(std::find(in.begin(), in.end(), v) - in.begin());
+    };
+    task.in_place.clear();
+    for (auto [w, r] : p.tasks[t].in_place)
+      if (!small[writes[w]] && !small[reads[r]])
+        task.in_place.emplace_back(place(task.writes, writes[w]), place(task.reads, reads[r]));
+    core.task_of.push_back(t);
+    core.problem.tasks.push_back(std::move(task));
+  }
+  std::vector<std::uint32_t> number(p.tasks.size(), UINT32_MAX);
+  for (std::uint32_t k = 0; k < core.task_of.size(); ++k) number[core.task_of[k]] = k;
+  for (auto& task : core.problem.tasks) {
+    for (std::uint32_t& before : task.after) before = number[before];
+    std::erase(task.after, UINT32_MAX);
+  }
+  return core;
+}
+
+/// The runs of the whole problem: what is not in the core runs where it stands.
+Runs whole_runs(const RecomputeProblem& p, const Core& core, const Runs& runs) {
+  Runs whole;
+  std::vector<bool> ran(p.tasks.size(), false), inside(p.tasks.size(), false);
+  for (std::uint32_t t : core.task_of) inside[t] = true;
+  std::uint32_t next = 0;
+  auto run_up_to = [&](std::uint32_t end) {
+    for (; next < end; ++next)
+      if (!inside[next]) whole.push_back(next);
+  };
+  for (std::uint32_t r : runs) {
+    std::uint32_t t = core.task_of[r];
+    if (!ran[t] && p.tasks[t].after.empty()) run_up_to(t);
+    ran[t] = true;
+    whole.push_back(t);
+  }
+  run_up_to(static_cast<std::uint32_t>(p.tasks.size()));
+  return whole;
+}
 
 class Search {
  public:
@@ -281,7 +352,18 @@ RecomputePlan plain_plan(const RecomputeProblem& problem) {
 
 std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
                                          const RecomputeLimits& limits) {
-  return Search(problem, limits).run();
+  const RecomputePlan plain = plain_plan(problem);
+  std::vector<RecomputePlan> frontier{plain};
+  if (plain.peak <= peak_bound(problem)) return frontier;
+  const Core core = core_of(problem, plain.peak);
+  RecomputeEvaluator eval(problem);
+  for (const RecomputePlan& plan : Search(core.problem, limits).run()) {
+    Measure m = eval.evaluate_runs(whole_runs(problem, core, plan.runs));
+    if (!m.legal || m.peak >= frontier.back().peak) continue;
+    while (!frontier.empty() && frontier.back().cost >= m.cost) frontier.pop_back();
+    frontier.push_back({eval.runs(), m.peak, m.cost});
+  }
+  return frontier;
 }
 
 }  // namespace snug

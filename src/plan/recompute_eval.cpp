@@ -198,10 +198,27 @@ void RecomputeEvaluator::take_over() {
 
 RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, std::uint64_t target,
                                                          std::size_t max_runs) {
-  Measure m;
   bool made = make_runs(levels, max_runs);
   work_ += runs_.size() + 1;
-  if (!made || (!waiting_.empty() && !delay_waiting()) || !find_lives()) return m;
+  if (!made || (!waiting_.empty() && !delay_waiting())) return {};
+  return measure(target);
+}
+
+RecomputeEvaluator::Measure RecomputeEvaluator::evaluate_runs(const Runs& runs) {
+  runs_ = runs;
+  info_.clear();
+  std::vector<bool> ran(p_.tasks.size(), false);
+  for (std::uint32_t t : runs) {
+    info_.push_back({t, ran[t]});
+    ran[t] = true;
+  }
+  if (!waiting_.empty() && !delay_waiting()) return {};
+  return measure(0);
+}
+
+RecomputeEvaluator::Measure RecomputeEvaluator::measure(std::uint64_t target) {
+  Measure m;
+  if (!find_lives()) return m;
   if (in_place_) take_over();
   live_.assign(runs_.size() + 2, 0);
   for (const Instance& i : instances_) {

@@ -42,6 +42,8 @@ class RecomputeEvaluator {
   /// Gives up, as not legal, where there are more than `max_runs`. What follows is about the last
   /// call.
   Measure evaluate(const Levels& levels, std::uint64_t target, std::size_t max_runs);
+  /// The same for runs from elsewhere: the first run of a task is its plain one.
+  Measure evaluate_runs(const Runs& runs);
   const Runs& runs() const { return runs_; }
   std::uint64_t live_at(std::uint32_t run) const { return static_cast<std::uint64_t>(live_[run]); }
   /// A value that is there at a run which does not touch it.
@@ -87,6 +89,7 @@ class RecomputeEvaluator {
   bool delay_waiting();
   bool find_lives();
   void take_over();
+  Measure measure(std::uint64_t target);
 
   const RecomputeProblem& p_;
   std::vector<std::int32_t> producer_;

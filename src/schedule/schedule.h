@@ -66,7 +66,8 @@ struct TaskSizes {
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);
 
-/// Orders the tasks for small memory: the better of program order and a greedy order. Decides which
+/// Orders the tasks for small memory: the better of program order and a greedy order, where tasks
+/// that free twice what they make move forward unless that raises the peak. Decides which
 /// updates are written straight into shared storage, which are copied at the end and which get new
 /// storage.
 Schedule order(const Program& program, const TaskSizes& sizes);
