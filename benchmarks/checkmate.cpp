@@ -40,8 +40,9 @@ struct Record {
   const char* name;
   std::int64_t checkmate, ours;  // published; of our tasks, the batch that table 2 begins with
 };
-constexpr Record kRecords[] = {{"VGG19", 289, 500}, {"U-Net", 61, 100},    {"FCN8", 60, 99},
-                               {"SegNet", 62, 115}, {"ResNet50", 193, 950}, {"MobileNet", 1105, 2000}};
+constexpr Record kRecords[] = {{"VGG19", 289, 500},    {"U-Net", 61, 100},
+                               {"FCN8", 60, 99},       {"SegNet", 62, 115},
+                               {"ResNet50", 193, 950}, {"MobileNet", 1105, 2000}};
 
 const Record& record_of(const std::string& name) {
   for (const Record& r : kRecords)
@@ -144,8 +145,7 @@ LayerPtr fcn8() {
   }
   fifth.emplace_back(nn::conv2d(kClasses, {1}));
   fifth.emplace_back(conv_transpose_twice(kClasses));
-  fourth.emplace_back(
-      nn::residual(nn::sequential(std::move(fifth)), nn::conv2d(kClasses, {1})));
+  fourth.emplace_back(nn::residual(nn::sequential(std::move(fifth)), nn::conv2d(kClasses, {1})));
   fourth.emplace_back(conv_transpose_twice(kClasses));
   first.emplace_back(nn::residual(nn::sequential(std::move(fourth)), nn::conv2d(kClasses, {1})));
   first.emplace_back(nn::conv_transpose2d(kClasses, {16}, {.stride = {8}, .bias = false}));
@@ -185,7 +185,7 @@ class OurTasks {
     if (pixels || name == "VGG19") model->build(input);
     input_ = input;
     Expr x = tensor4("x"), y = tensor(DType::I32, pixels ? 3 : 1, "y");
-    labels_ = !pixels           ? Dims{-1}
+    labels_ = !pixels          ? Dims{-1}
               : name == "FCN8" ? Dims{-1, kRows + 8, kColumns + 8}
                                : Dims{-1, kRows, kColumns};
     nn::Pass pass{.training = true};

@@ -123,11 +123,12 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     fitted.reset();
   }
   if (!fitted)
-    throw Error(Fault::Memory,
-                fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
-                            room < floor.bound ? "impossible" : "no plan was found"),
-                "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
-                "memory=");
+    throw Error(
+        Fault::Memory,
+        fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
+                    room < floor.bound ? "impossible" : "no plan was found"),
+        "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
+        "memory=");
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);

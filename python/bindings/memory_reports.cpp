@@ -82,8 +82,8 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("note", &MemoryReport::note)
       .def("as_dict", nb::overload_cast<const MemoryReport&>(&as_dict),
            "The same as dicts, lists, numbers and texts, for json.dumps.")
-      .def("__str__", &MemoryReport::describe)
-      .def("__repr__", &MemoryReport::describe);
+      .def("__str__", [](const MemoryReport& r) { return r.describe(); })
+      .def("__repr__", [](const MemoryReport& r) { return r.describe(); });
 
   nb::class_<Export>(m, "Export", "Memory of a shared variable that others hold.")
       .def_ro("name", &Export::name)

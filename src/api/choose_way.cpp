@@ -63,8 +63,8 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
 }
 
 FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shapes,
-                                                      const Function::Values& values,
-                                                      bool locked) const {
+                                                     const Function::Values& values,
+                                                     bool locked) const {
   SizeSources from{{shapes.begin(), shapes.end()}, values, Function::Values(shared_.size())};
   from.shapes.resize(argument_count_);  // values of a first stage are 0-d
   for (std::size_t i = 0; i < shared_.size(); ++i) {
@@ -120,8 +120,8 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
     refusal = e;
   }
   const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
-  const auto batched = std::find_if(from.shapes.begin(), end,
-                                    [](const Dims& shape) { return !shape.empty(); });
+  const auto batched =
+      std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
   const std::int64_t rows = batched == end ? kUnknownRows : (*batched)[0];
   for (std::int64_t count : kSlices) {
     FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;

@@ -65,9 +65,9 @@ struct ArgView {
 struct Remedy {
   enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Memory };
   Kind kind = Kind::Memory;
-  std::int64_t count = 0;  // rows of the batch, or slices
-  std::int64_t peak = 0;   // bytes
-  double time_ratio = 0;   // predicted time per row over that of the plain plan
+  std::int64_t count = 0;      // rows of the batch, or slices
+  std::int64_t peak = 0;       // bytes
+  double time_ratio = 0;       // predicted time per row over that of the plain plan
   std::string flag() const;    // "--micro-batch 2"
   std::string option() const;  // "micro_batches=2"
 };

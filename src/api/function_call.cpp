@@ -192,7 +192,8 @@ void FunctionImpl::read_symbols(CallContext& c) {
 
 CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   if (options_.plan_only)
-    fail(Fault::Value, fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
+    fail(Fault::Value,
+         fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
          "make it without plan_only to call it");
   CallContext& c = lease();
   c.function = shared_from_this();

@@ -1,13 +1,12 @@
 #include "api/function_impl.h"
 
-#include "api/measure_device.h"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <unordered_set>
 
+#include "api/measure_device.h"
 #include "backend/cpu/jit.h"
 #include "base/bytes.h"
 #include "exec/executor.h"

@@ -141,8 +141,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   FunctionImpl* choose(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);
   /// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
-  static constexpr std::int64_t kSlices[] = {2,  3,  4,  6,   8,   12, 16,
-                                             24, 32, 64, 128, 256, 512};
+  static constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);
   using Planner = std::shared_ptr<FunctionImpl>;

@@ -101,8 +101,8 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   std::lock_guard guard(compile_mutex_);
   try {
     // Planned apart, so that calls do not find plans for sizes that were only asked about.
-    MemoryReport r = planner(compile_.budget, compile_.recompute, compile_.micro_batches)
-                         ->report(from);
+    MemoryReport r =
+        planner(compile_.budget, compile_.recompute, compile_.micro_batches)->report(from);
     r.exported = std::move(exported);
     return r;
   } catch (const Error& e) {

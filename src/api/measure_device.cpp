@@ -86,11 +86,10 @@ void measure_convolutions(DeviceInfo& d) {
                dy = filled({kImages, s.to, s.rows, s.rows});
     const Expr y = conv2d(x, w, options);
     const std::vector<Expr> by = grad(sum(y * dy), std::vector<Expr>{x, w});
-    const std::vector<double> seconds =
-        shortest({y, by[0], by[1]},
-                 {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
-    work += 2.0 * static_cast<double>(product(Dims{kImages, s.rows, s.rows, s.from, s.to, s.size,
-                                                   s.size}));
+    const std::vector<double> seconds = shortest(
+        {y, by[0], by[1]}, {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
+    work += 2.0 * static_cast<double>(
+                      product(Dims{kImages, s.rows, s.rows, s.from, s.to, s.size, s.size}));
     forward += seconds[0];
     images += seconds[1];
     filters += seconds[2];

@@ -94,7 +94,7 @@ std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() con
           {"not_planned", not_planned}};
 }
 
-std::string MemoryReport::describe() const {
+std::string MemoryReport::describe(bool process) const {
   std::string text;
   text += row("inputs", inputs, "the caller's, not in the peak");
   text += row("outputs", outputs);
@@ -120,13 +120,16 @@ std::string MemoryReport::describe() const {
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
   text += row("floor", floor, "what stays and the largest step: no order needs less");
-  text += row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
+  if (process)
+    text +=
+        row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   if (micro_batches > 1)
     text += fmt::format("  the batch runs in {} slices to save memory\n", micro_batches);
   if (!recomputed.empty())
-    text += fmt::format("  {} run again to save memory: {}\n",
-                        recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
-                        counted(recomputed));
+    text +=
+        fmt::format("  {} run again to save memory: {}\n",
+                    recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
+                    counted(recomputed));
   for (const std::string& e : exported)
     text +=
         fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);

@@ -61,7 +61,8 @@ struct MemoryReport {
 
   /// Name and bytes of every class, peak, floor and the rest, for tools.
   std::vector<std::pair<std::string_view, std::int64_t>> bytes() const;
-  std::string describe() const;  // an aligned table
+  /// An aligned table; `process`: with what the process has besides.
+  std::string describe(bool process = true) const;
 };
 
 }  // namespace snug

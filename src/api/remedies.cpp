@@ -45,9 +45,9 @@ std::int64_t largest(std::int64_t most, F&& fits) {
 std::string time_text(const Remedy& r) {
   if (r.kind == Remedy::Kind::Memory || r.time_ratio <= 0) return "";
   const double percent = 100 * (r.time_ratio - 1);
-  if (std::abs(percent) < 1) return r.kind == Remedy::Kind::Batch ? "same time per row" : "same time";
-  return fmt::format("{:+.0f} % time{}", percent,
-                     r.kind == Remedy::Kind::Batch ? " per row" : "");
+  if (std::abs(percent) < 1)
+    return r.kind == Remedy::Kind::Batch ? "same time per row" : "same time";
+  return fmt::format("{:+.0f} % time{}", percent, r.kind == Remedy::Kind::Batch ? " per row" : "");
 }
 
 }  // namespace
@@ -145,10 +145,11 @@ void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
   if (planner_) throw why;
   const MemoryReport plain =
       planner(0, false, std::max<std::int64_t>(1, compile_.micro_batches))->report(from);
-  const std::vector<Remedy> ways = remedies(from, compile_.budget);
+  std::string ways = describe(remedies(from, compile_.budget), false);
+  ways.pop_back();  // the end of the last line
   throw Error(Fault::Memory,
               fmt::format("{}\n{}what fits (each was planned):\n{}", why.message(),
-                          plain.describe(), describe(ways, false)),
+                          plain.describe(false), ways),
               not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_));
 }
 
@@ -156,11 +157,12 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
                                            const Function::Values& values, std::uint64_t budget,
                                            std::int64_t axis) {
   if (budget == 0)
-    fail(Fault::Value, "max_batch: there is no budget", "give memory=, or make the function with it");
+    fail(Fault::Value, "max_batch: there is no budget",
+         "give memory=, or make the function with it");
   const std::vector<std::size_t> batched =
-      axis < 0 ? std::vector<std::size_t>{} : batched_inputs(shapes, static_cast<std::size_t>(axis));
-  if (batched.empty())
-    fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
+      axis < 0 ? std::vector<std::size_t>{}
+               : batched_inputs(shapes, static_cast<std::size_t>(axis));
+  if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
   const Planner planned = planner(budget, compile_.recompute, compile_.micro_batches);
   SizeSources from = size_sources(shapes, values, false);
   Function::MaxBatch best;

@@ -117,7 +117,8 @@ void Fitter::find_points() {
   if (searched_) return;
   searched_ = true;
   problem_ = recompute_problem(program_, sizes_, plain_.schedule);
-  for (RecomputePlan& plan : find_frontier(problem_)) points_.push_back({std::move(plan), {}, false});
+  for (RecomputePlan& plan : find_frontier(problem_))
+    points_.push_back({std::move(plan), {}, false});
 }
 
 const Fitted* Fitter::packed(Point& point) {

@@ -205,7 +205,8 @@ class Search {
       std::uint8_t level;
       bool tried;
       bool operator<(const Drop& o) const {
-        return score != o.score ? score < o.score : std::pair(gap, level) < std::pair(o.gap, o.level);
+        return score != o.score ? score < o.score
+                                : std::pair(gap, level) < std::pair(o.gap, o.level);
       }
     };
     std::vector<RecomputeEvaluator::Idle> idle;

@@ -106,10 +106,9 @@ const DeviceInfo& host_device() {
 }
 
 std::string describe(const DeviceInfo& d) {
-  std::string text =
-      fmt::format("{}: {} cores{}{}, {:.1f} GiB, {:.1f} GB/s, ", d.name, d.cores,
-                  d.isa.empty() ? "" : ", ", d.isa, static_cast<double>(d.memory_bytes) / (1 << 30),
-                  d.bandwidth / 1e9);
+  std::string text = fmt::format(
+      "{}: {} cores{}{}, {:.1f} GiB, {:.1f} GB/s, ", d.name, d.cores, d.isa.empty() ? "" : ", ",
+      d.isa, static_cast<double>(d.memory_bytes) / (1 << 30), d.bandwidth / 1e9);
   if (d.conv_flops == 0) return text + fmt::format("{:.0f} Gflop/s", d.flops / 1e9);
   return text + fmt::format("{:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by filters",
                             d.product_flops / 1e9, d.conv_flops / 1e9, d.filter_flops / 1e9);

@@ -13,8 +13,8 @@ struct DeviceInfo {
   std::string model;  // "Intel(R) Xeon(R) ..."; "" if that says nothing
   Kind kind = Kind::Cpu;
   int cores = 1;
-  double bandwidth = 1e10;           // bytes per second, reading and writing
-  double flops = 1e10;               // float32 operations per second
+  double bandwidth = 1e10;  // bytes per second, reading and writing
+  double flops = 1e10;      // float32 operations per second
   // The same in products of matrices, in convolutions with their gradients by images, and in
   // gradients by filters; 0: not measured, `flops` counts.
   double product_flops = 0, conv_flops = 0, filter_flops = 0;

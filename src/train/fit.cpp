@@ -477,7 +477,8 @@ History fit(Layer& model, data::Loader& data, const FitOptions& options) {
 }
 
 MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options) {
-  return Trainer(model, data.fields(), options).plan(std::min(data.state().batch_rows, data.rows()));
+  return Trainer(model, data.fields(), options)
+      .plan(std::min(data.state().batch_rows, data.rows()));
 }
 
 std::map<std::string, double> evaluate(Layer& model, data::Loader& data,

@@ -111,8 +111,8 @@ TEST(Budget, ARefusalSaysWhatFits) {
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Memory);
     const std::string text = e.what();
-    for (const char* part : {"the budget is 200.00 KiB", "parameters", "peak", "what fits",
-                             "a batch of", "memory=\""})
+    for (const char* part :
+         {"the budget is 200.00 KiB", "parameters", "peak", "what fits", "a batch of", "memory=\""})
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   // Nothing is left half made.

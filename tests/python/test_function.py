@@ -936,13 +936,19 @@ def test_budget_of_a_deep_network():
     peak = free.memory(x=value.shape).peak
     want = free(value)
     for budget in (int(0.9 * peak), int(0.75 * peak), 8 * value.nbytes):
-        f = snug.function([x], outputs, memory=budget)
+        f = snug.function([x], outputs, memory=budget, micro_batches=1)
         m = f.memory(x=value.shape)
         assert m.recomputed and m.peak <= budget < peak
         for a, b in zip(f(value), want):
             np.testing.assert_array_equal(a, b)  # to the bit
-    with pytest.raises(MemoryError, match="micro_batches="):
-        snug.function([x], outputs, memory=int(peak * 0.2))(value)
+    with pytest.raises(MemoryError, match="a batch of"):
+        snug.function([x], outputs, memory=int(peak * 0.2), micro_batches=1)(value)
+    in_slices = snug.function([x], outputs, memory=int(peak * 0.2))
+    assert in_slices.memory(x=value.shape).micro_batches > 1
+    for a, b in zip(in_slices(value), want):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    rows, plan = snug.max_batch(in_slices, x=(1, 64))
+    assert rows > 2000 and plan.peak <= int(peak * 0.2)
 
 
 def test_precision_bfloat16_rounds_products_only():

@@ -73,9 +73,9 @@ class Subject {
     const std::string what =
         fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes, o_.precision,
                     o_.infer ? "inference" : "training with " + o_.rule);
-    return fmt::format("{:<64}  cpu{}\n", what,
-                       memory.empty() ? ""
-                                      : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
+    return fmt::format(
+        "{:<64}  cpu{}\n", what,
+        memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
   }
 
  private:
@@ -137,7 +137,8 @@ int plan(const PlanOptions& o) {
     return fits ? 0 : 1;
   }
   fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
-  if (r.seconds > 0) fmt::print("  {:<18} {:>11}   predicted\n", "step time", seconds_text(r.seconds));
+  if (r.seconds > 0)
+    fmt::print("  {:<18} {:>11}   predicted\n", "step time", seconds_text(r.seconds));
   if (budget == 0) return 0;
   if (fits) {
     const std::vector<std::string> used = techniques(r);
@@ -145,8 +146,8 @@ int plan(const PlanOptions& o) {
                used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
     return 0;
   }
-  fmt::print("does not fit: {} too much. What does (each was planned):\n{}", amount(r.peak - budget),
-             describe(ways, true));
+  fmt::print("does not fit: {} too much. What does (each was planned):\n{}",
+             amount(r.peak - budget), describe(ways, true));
   return 1;
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
