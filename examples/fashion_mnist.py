@@ -70,7 +70,8 @@ def main():
     to_images = [data.to("float32", 1 / 255), data.reshape((1, 28, 28))]
     training = data.Loader(train, options.batch, seed=1, transforms=[*to_images, data.flip()])
     held_out, testing = (
-        data.Loader(part, 500, shuffle=False, transforms=to_images) for part in (held_out, test)
+        data.Loader(part, options.batch, shuffle=False, transforms=to_images)
+        for part in (held_out, test)
     )
     print(
         f"data   {len(train)} training images, {HELD_OUT} to evaluate on while training, "

@@ -113,8 +113,9 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
-      throw Error(Fault::Memory, memory_error_text(fixed_bytes, options.budget),
-                  "shared variables, outputs and constants alone exceed it");
+      throw Error(Fault::Memory,
+                  memory_error_text(fixed_bytes, options.budget) +
+                      ": impossible, since shared variables, outputs and constants take that much");
     room = options.budget - fixed_bytes;
   }
   auto fitted = fit(l.program, tasks.sizes, options.recompute ? room : 0, floor);
