@@ -25,7 +25,8 @@ int Network::depthwise(int x, std::int64_t kernel, std::int64_t stride, bool sam
   const std::int64_t less = same ? 1 : kernel;
   Shape out{(in.rows - less) / stride + 1, (in.columns - less) / stride + 1, in.channels};
   parameters += kernel * kernel * in.channels;
-  return add({x}, static_cast<double>(kernel * kernel * out.rows * out.columns * out.channels), out);
+  return add({x}, static_cast<double>(kernel * kernel * out.rows * out.columns * out.channels),
+             out);
 }
 
 int Network::conv_transpose(int x, std::int64_t filters, std::int64_t kernel, std::int64_t stride) {
@@ -218,9 +219,19 @@ Network resnet50() {
 Network mobilenet() {
   Network m(224, 224);
   int x = m.activation(m.batch_norm(m.conv(m.pad(-1, 0, 1), 32, 3, 2, false, false)));
-  constexpr std::array<std::pair<std::int64_t, std::int64_t>, 13> kBlocks{
-      {{64, 1}, {128, 2}, {128, 1}, {256, 2}, {256, 1}, {512, 2}, {512, 1}, {512, 1}, {512, 1},
-       {512, 1}, {512, 1}, {1024, 2}, {1024, 1}}};
+  constexpr std::array<std::pair<std::int64_t, std::int64_t>, 13> kBlocks{{{64, 1},
+                                                                           {128, 2},
+                                                                           {128, 1},
+                                                                           {256, 2},
+                                                                           {256, 1},
+                                                                           {512, 2},
+                                                                           {512, 1},
+                                                                           {512, 1},
+                                                                           {512, 1},
+                                                                           {512, 1},
+                                                                           {512, 1},
+                                                                           {1024, 2},
+                                                                           {1024, 1}}};
   for (auto [filters, stride] : kBlocks) {
     x = stride == 1 ? m.depthwise(x, 3, 1, true) : m.depthwise(m.pad(x, 0, 1), 3, 2, false);
     x = m.activation(m.batch_norm(x));
@@ -234,7 +245,7 @@ Network mobilenet() {
 }  // namespace
 
 std::vector<Named> networks() {
-  return {{"VGG19", vgg19()},   {"U-Net", unet()},       {"FCN8", fcn8()},
+  return {{"VGG19", vgg19()},   {"U-Net", unet()},        {"FCN8", fcn8()},
           {"SegNet", segnet()}, {"ResNet50", resnet50()}, {"MobileNet", mobilenet()}};
 }
 

@@ -37,7 +37,9 @@ class Network {
   int same_size(int x) { return add({x}, 0, shape(x)); }  // dropout, reshapes of images
   int dense(int x, std::int64_t units);
   int upsample(int x);
-  int sum(int x, int y) { return add({x, y}, 2.0 * static_cast<double>(at(x).elements()), shape(x)); }
+  int sum(int x, int y) {
+    return add({x, y}, 2.0 * static_cast<double>(at(x).elements()), shape(x));
+  }
   int concat(int x, int y) {
     return add({x, y}, 0, {at(x).rows, at(x).columns, at(x).channels + at(y).channels});
   }

@@ -32,7 +32,8 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
                   std::span<const DType> in_dtypes) {
   std::string_view op = node.op->name;
   if (op.ends_with("_last")) op.remove_suffix(5);  // images in another order of axes
-  if ((op == "dot" || op == "affine") && in[0].size() == 2) return 2 * count(out[0]) * static_cast<double>(in[0][1]);
+  if ((op == "dot" || op == "affine") && in[0].size() == 2)
+    return 2 * count(out[0]) * static_cast<double>(in[0][1]);
   if (op == "batched_dot") return 2 * count(out[0]) * static_cast<double>(in[0][2]);
   // Products per element of the result of a convolution: all but the number of filters.
   const auto per_element = [](const Dims& filters) {

@@ -39,8 +39,7 @@ std::vector<Instance> instances_of(const RecomputeProblem& p, const Runs& runs) 
       for (std::size_t s = at; s < runs.size(); ++s) {
         const auto& t = p.tasks[runs[s]];
         if (std::find(t.reads.begin(), t.reads.end(), v) != t.reads.end()) one.last = s;
-        if (!p.values[v].stored &&
-            std::find(t.writes.begin(), t.writes.end(), v) != t.writes.end())
+        if (!p.values[v].stored && std::find(t.writes.begin(), t.writes.end(), v) != t.writes.end())
           break;  // another instance begins
         if (s + 1 == runs.size() && p.values[v].kept) one.last = runs.size();
       }
@@ -61,8 +60,10 @@ std::string find_fault(const RecomputeProblem& p, const RecomputePlan& plan) {
     for (std::uint32_t v : p.tasks[t].reads)
       if (!there[v]) return fmt::format("run {} of task {}: value {} is not there", at, t, v);
     for (std::uint32_t v : p.tasks[t].writes) there[v] = true;
-    if (first[t] == kNever) first[t] = at;
-    else if (!p.tasks[t].repeatable) return fmt::format("task {} runs again", t);
+    if (first[t] == kNever)
+      first[t] = at;
+    else if (!p.tasks[t].repeatable)
+      return fmt::format("task {} runs again", t);
     last[t] = at;
     cost += p.tasks[t].cost;
   }
@@ -85,8 +86,8 @@ std::string find_fault(const RecomputeProblem& p, const RecomputePlan& plan) {
     const auto& t = p.tasks[plan.runs[at]];
     for (auto [w, r] : t.in_place) {
       Instance *to = instance_at(t.writes[w], at, true), *from = instance_at(t.reads[r], at, false);
-      if (!to || !from || to->outside || from->outside || to->took_over || from->taken || from->last != at ||
-          p.values[t.writes[w]].bytes > p.values[t.reads[r]].bytes)
+      if (!to || !from || to->outside || from->outside || to->took_over || from->taken ||
+          from->last != at || p.values[t.writes[w]].bytes > p.values[t.reads[r]].bytes)
         continue;
       to->took_over = from->taken = true;
       to->bytes = from->bytes;
@@ -96,8 +97,7 @@ std::string find_fault(const RecomputeProblem& p, const RecomputePlan& plan) {
   for (std::size_t at = 0; at < plan.runs.size(); ++at) {
     std::uint64_t live = p.tasks[plan.runs[at]].workspace;
     for (const Instance& i : all)
-      if (!i.outside && at >= i.first + (i.took_over ? 1 : 0) && at <= i.last)
-        live += i.bytes;
+      if (!i.outside && at >= i.first + (i.took_over ? 1 : 0) && at <= i.last) live += i.bytes;
     peak = std::max(peak, live);
   }
   if (peak != plan.peak) return fmt::format("the peak is {}, not {}", peak, plan.peak);

@@ -7,8 +7,8 @@
 
 namespace snug {
 
-/// The fastest sequences of tasks by memory, where a task may run again instead of its results being
-/// kept. Apart from Program, so that it can be tested alone.
+/// The fastest sequences of tasks by memory, where a task may run again instead of its results
+/// being kept. Apart from Program, so that it can be tested alone.
 struct RecomputeProblem {
   struct Value {
     std::uint64_t bytes = 0;
@@ -30,8 +30,8 @@ struct RecomputeProblem {
   std::vector<Task> tasks;  // in a valid order
 };
 
-/// Tasks in the order they run, some of them several times; every task runs once at least. The first
-/// runs are in the order of the problem, but for those that wait (Task::after).
+/// Tasks in the order they run, some of them several times; every task runs once at least. The
+/// first runs are in the order of the problem, but for those that wait (Task::after).
 using Runs = std::vector<std::uint32_t>;
 
 struct RecomputePlan {
@@ -55,6 +55,9 @@ RecomputePlan plain_plan(const RecomputeProblem& problem);
 /// what costs nothing runs again for nothing.
 std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
                                          const RecomputeLimits& limits = {});
+
+/// Leaves out what is neither faster nor lower than another plan, and sorts the rest as above.
+void keep_frontier(std::vector<RecomputePlan>& plans);
 
 /// No plan has a lower peak: the bytes that always live, and the largest single task.
 std::uint64_t peak_bound(const RecomputeProblem& problem);

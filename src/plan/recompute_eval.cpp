@@ -115,8 +115,7 @@ bool RecomputeEvaluator::delay_waiting() {
       if (behind > last[t]) moves.emplace_back(behind, t);
     }
     if (moves.empty()) return true;
-    std::stable_sort(moves.begin(), moves.end(),
-                     [](auto a, auto b) { return a.first < b.first; });
+    std::stable_sort(moves.begin(), moves.end(), [](auto a, auto b) { return a.first < b.first; });
     std::vector<bool> moved(p_.tasks.size(), false);
     for (auto [behind, t] : moves) moved[t] = true;
     Runs runs;

@@ -60,8 +60,8 @@ class RecomputeEvaluator {
     std::uint32_t gap, count;
   };
   void remade(std::vector<Remade>& gaps) const;
-  /// Whether plain tasks leave the bytes to keep a value over such a gap from the `level`-th time on
-  /// that it is made again.
+  /// Whether plain tasks leave the bytes to keep a value over such a gap from the `level`-th time
+  /// on that it is made again.
   bool has_room(std::uint32_t gap, std::uint8_t level, std::uint64_t target) const;
   /// Runs of tasks looked at since the start.
   std::uint64_t work() const { return work_; }
@@ -74,9 +74,7 @@ class RecomputeEvaluator {
     std::int32_t previous;  // of the same value
     bool outside, took_over = false, taken = false;
   };
-  const Instance& instance(std::int32_t k) const {
-    return instances_[static_cast<std::size_t>(k)];
-  }
+  const Instance& instance(std::int32_t k) const { return instances_[static_cast<std::size_t>(k)]; }
   bool make_runs(const Levels& levels, std::size_t max_runs);
   bool collect_missing(std::uint32_t task);
   std::span<const std::uint32_t> reads(std::uint32_t task) const {
@@ -98,7 +96,7 @@ class RecomputeEvaluator {
   std::vector<std::uint32_t> first_gap_;  // per value, and the end
   /// The operands of all tasks in one array: those of task t begin at reads_at_[t].
   std::vector<std::uint32_t> reads_, writes_, reads_at_, writes_at_;
-  std::vector<std::uint32_t> waiting_;    // tasks with `after`
+  std::vector<std::uint32_t> waiting_;  // tasks with `after`
   bool in_place_ = false;
 
   // State of an evaluation.
@@ -114,7 +112,7 @@ class RecomputeEvaluator {
   std::vector<std::uint32_t> batch_, stamp_;
   std::uint32_t stamp_now_ = 0;
   std::vector<Instance> instances_;
-  std::vector<std::int32_t> current_;  // per value: instance
+  std::vector<std::int32_t> current_;   // per value: instance
   std::vector<std::uint32_t> touched_;  // per run, flat: instances written, then those read
   std::vector<std::size_t> touched_at_;
   std::vector<std::int64_t> live_;

@@ -76,15 +76,16 @@ Levels RecomputeSeeds::with(const std::vector<std::uint8_t>& level,
   return levels;
 }
 
-/// The k-th of the cuts that divide the bytes between two positions into parts; one that cuts little
-/// is preferred to one in the right place.
+/// The k-th of the cuts that divide the bytes between two positions into parts; one that cuts
+/// little is preferred to one in the right place.
 std::uint32_t RecomputeSeeds::best_cut(std::uint32_t from, std::uint32_t to, std::uint32_t k,
                                        std::uint32_t parts) const {
   const auto begin = static_cast<double>(bytes_[from]);
   const double part = (static_cast<double>(bytes_[to]) - begin) / parts;
   auto position_of = [&](double bytes) {
-    auto it = std::lower_bound(bytes_.begin() + from, bytes_.begin() + to, bytes,
-                               [](std::uint64_t a, double b) { return static_cast<double>(a) < b; });
+    auto it =
+        std::lower_bound(bytes_.begin() + from, bytes_.begin() + to, bytes,
+                         [](std::uint64_t a, double b) { return static_cast<double>(a) < b; });
     return static_cast<std::uint32_t>(it - bytes_.begin());
   };
   std::uint32_t best = from;

@@ -18,8 +18,8 @@ class RecomputeSeeds {
  private:
   /// A stage of a chain: the tasks between two cuts.
   struct Stage {
-    std::uint32_t from, to;  // positions up to the turn
-    double forward = 0;      // cost
+    std::uint32_t from, to;     // positions up to the turn
+    double forward = 0;         // cost
     std::uint64_t before = 0;   // bytes of what crosses into it
     std::uint64_t passing = 0;  // bytes to run through it
     struct Way {
@@ -47,12 +47,12 @@ class RecomputeSeeds {
   const RecomputeEvaluator& eval_;
   Levels plain_;
   std::uint32_t turn_ = 0;
-  std::vector<std::uint64_t> live_;           // per position of the plain order
-  std::vector<std::uint32_t> values_;         // made up to the turn, in that order
-  std::vector<std::uint32_t> made_, reach_;   // their task and their last read up to the turn
-  std::vector<std::uint64_t> bytes_;          // made before a position
-  std::vector<std::uint64_t> crossing_;       // bytes that a cut before a position goes through
-  std::vector<double> dear_;                  // limits of cost per byte: what costs more stays
+  std::vector<std::uint64_t> live_;          // per position of the plain order
+  std::vector<std::uint32_t> values_;        // made up to the turn, in that order
+  std::vector<std::uint32_t> made_, reach_;  // their task and their last read up to the turn
+  std::vector<std::uint64_t> bytes_;         // made before a position
+  std::vector<std::uint64_t> crossing_;      // bytes that a cut before a position goes through
+  std::vector<double> dear_;                 // limits of cost per byte: what costs more stays
 
   friend class ChainPlanner;
 };
