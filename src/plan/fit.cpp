@@ -16,8 +16,9 @@ std::uint64_t aligned(std::uint64_t bytes) {
 /// Numbers the values that tasks make, and arguments that are copied into the arena.
 class ProblemMaker {
  public:
-  ProblemMaker(const Program& p, const TaskSizes& s, const Schedule& plain)
-      : p_(p), s_(s), plain_(plain) {}
+  ProblemMaker(const Program& p, const TaskSizes& s, const Schedule& plain,
+               std::span<const double> costs)
+      : p_(p), s_(s), plain_(plain), costs_(costs) {}
 
   RecomputeProblem make() {
     for (std::uint32_t b = 0; b < plain_.buffers.size(); ++b) add_leaf(plain_.buffers[b]);
@@ -78,7 +79,7 @@ class ProblemMaker {
     for (auto [w, r] : t.in_place)
       if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
     task.workspace = aligned(s_.workspace[step.task]);
-    task.cost = predict_task_seconds(p_, s_, step.task);
+    task.cost = costs_[step.task];
     task.repeatable = !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty();
     overwritten_.push_back(std::move(overwritten));
     out_.tasks.push_back(std::move(task));
@@ -94,6 +95,7 @@ class ProblemMaker {
   const Program& p_;
   const TaskSizes& s_;
   const Schedule& plain_;
+  std::span<const double> costs_;
   RecomputeProblem out_;
   std::unordered_map<Value, std::uint32_t, ValueHash> number_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // of shared variables
@@ -103,33 +105,55 @@ class ProblemMaker {
 }  // namespace
 
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
-                                   const Schedule& plain) {
-  return ProblemMaker(program, sizes, plain).make();
+                                   const Schedule& plain, std::span<const double> costs) {
+  return ProblemMaker(program, sizes, plain, costs).make();
 }
 
-Fitter::Fitter(const Program& program, const TaskSizes& sizes) : program_(program), sizes_(sizes) {
-  plain_.schedule = order(program, sizes);
+std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSizes& sizes,
+                                            std::span<const Schedule> orders,
+                                            std::span<const double> costs,
+                                            const RecomputeLimits& limits, std::uint64_t& bound) {
+  std::vector<RecomputePlan> plans;
+  RecomputeLimits each = limits;
+  each.runs /= orders.size();
+  for (const Schedule& plain : orders) {
+    std::vector<std::uint32_t> tasks;
+    for (const Step& s : plain.steps)
+      if (!s.commit_copy) tasks.push_back(s.task);
+    const RecomputeProblem problem = recompute_problem(program, sizes, plain, costs);
+    bound = peak_bound(problem);  // whatever the order
+    for (RecomputePlan& plan : find_frontier(problem, each)) {
+      for (std::uint32_t& run : plan.runs) run = tasks[run];
+      plans.push_back(std::move(plan));
+    }
+  }
+  keep_frontier(plans);
+  return plans;
+}
+
+Fitter::Fitter(const Program& program, const TaskSizes& sizes)
+    : program_(program), sizes_(sizes), orders_(orders(program, sizes)) {
+  plain_.schedule = orders_[0];
   plain_.plan = pack(plain_.schedule, PackEffort::Thorough);
-  plain_.seconds = plain_.plain_seconds = predict_seconds(program, sizes);
+  for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
+    seconds_.push_back(predict_task_seconds(program, sizes, t));
+    plain_.plain_seconds += seconds_.back();
+  }
+  plain_.seconds = plain_.plain_seconds;
 }
 
 void Fitter::find_points() {
   if (searched_) return;
   searched_ = true;
-  problem_ = recompute_problem(program_, sizes_, plain_.schedule);
-  for (RecomputePlan& plan : find_frontier(problem_))
+  for (RecomputePlan& plan : program_frontier(program_, sizes_, orders_, seconds_, {}, bound_))
     points_.push_back({std::move(plan), {}, false});
 }
 
 const Fitted* Fitter::packed(Point& point) {
   if (!point.tried) {
     point.tried = true;
-    std::vector<std::uint32_t> tasks, plain;
-    for (const Step& s : plain_.schedule.steps)
-      if (!s.commit_copy) plain.push_back(s.task);
-    for (std::uint32_t run : point.plan.runs) tasks.push_back(plain[run]);
     Fitted f;
-    f.schedule = order_as(program_, sizes_, tasks);
+    f.schedule = order_as(program_, sizes_, point.plan.runs);
     if (find_fault(program_, f.schedule).empty()) {
       f.plan = pack(f.schedule, PackEffort::Thorough);
       std::set<std::uint32_t> again;
@@ -158,7 +182,7 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
 
 Floor Fitter::floor() {
   find_points();
-  Floor floor{peak_bound(problem_), plain_.plan.bytes};
+  Floor floor{bound_, plain_.plan.bytes};
   for (auto point = points_.rbegin(); point != points_.rend(); ++point) {
     if (point->plan.peak >= floor.smallest) break;
     if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,17 @@ struct Floor {
 };
 
 /// The tasks of a program, in the order of a schedule that runs each once, as a problem of what to
-/// run again; costs are predicted seconds. Tasks that may fail, loops and those that write shared
-/// variables run once; those wait for all that read the old value.
+/// run again. Tasks that may fail, loops and those that write shared variables run once; those wait
+/// for all that read the old value.
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
-                                   const Schedule& plain);
+                                   const Schedule& plain, std::span<const double> cost_of_task);
+
+/// Plans from several orders of a program; their runs are numbers of its tasks. `bound` is set to
+/// what no plan is below.
+std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSizes& sizes,
+                                            std::span<const Schedule> orders,
+                                            std::span<const double> cost_of_task,
+                                            const RecomputeLimits& limits, std::uint64_t& bound);
 
 /// Plans for one program and one set of sizes, whatever the budget. The plain plan is made first;
 /// the frontier of those that run tasks again only when it is asked for.
@@ -53,9 +61,11 @@ class Fitter {
 
   const Program& program_;
   const TaskSizes& sizes_;
+  std::vector<Schedule> orders_;
+  std::vector<double> seconds_;  // per task
   Fitted plain_;
-  RecomputeProblem problem_;
-  std::vector<Point> points_;  // cost rises, load falls
+  std::uint64_t bound_ = 0;
+  std::vector<Point> points_;  // cost rises, load falls; runs are tasks of the program
   bool searched_ = false;
 };
 

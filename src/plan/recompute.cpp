@@ -360,11 +360,22 @@ std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
   RecomputeEvaluator eval(problem);
   for (const RecomputePlan& plan : Search(core.problem, limits).run()) {
     Measure m = eval.evaluate_runs(whole_runs(problem, core, plan.runs));
-    if (!m.legal || m.peak >= frontier.back().peak) continue;
-    while (!frontier.empty() && frontier.back().cost >= m.cost) frontier.pop_back();
-    frontier.push_back({eval.runs(), m.peak, m.cost});
+    if (m.legal) frontier.push_back({eval.runs(), m.peak, m.cost});
   }
+  keep_frontier(frontier);
   return frontier;
+}
+
+void keep_frontier(std::vector<RecomputePlan>& plans) {
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.cost, a.peak) < std::pair(b.cost, b.peak);
+  });
+  std::uint64_t lowest = UINT64_MAX;
+  std::erase_if(plans, [&](const RecomputePlan& plan) {
+    const bool worse = plan.peak >= lowest;
+    lowest = std::min(lowest, plan.peak);
+    return worse;
+  });
 }
 
 }  // namespace snug

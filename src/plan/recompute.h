@@ -56,6 +56,9 @@ RecomputePlan plain_plan(const RecomputeProblem& problem);
 std::vector<RecomputePlan> find_frontier(const RecomputeProblem& problem,
                                          const RecomputeLimits& limits = {});
 
+/// Leaves out what is neither faster nor lower than another plan, and sorts the rest as above.
+void keep_frontier(std::vector<RecomputePlan>& plans);
+
 /// No plan has a lower peak: the bytes that always live, and the largest single task.
 std::uint64_t peak_bound(const RecomputeProblem& problem);
 

@@ -390,7 +390,7 @@ std::uint64_t peak_of(const Schedule& s) {
 
 }  // namespace
 
-Schedule order(const Program& p, const TaskSizes& s) {
+std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
   Orderer o(p, s);
   std::vector<std::uint32_t> tasks = o.program_order(), greedy = o.greedy_order();
   Schedule best = o.build(tasks), other = o.build(greedy);
@@ -398,11 +398,18 @@ Schedule order(const Program& p, const TaskSizes& s) {
     best = std::move(other);
     tasks = std::move(greedy);
   }
-  Schedule eager = o.build(o.eager_order(std::move(tasks)));
-  if (peak_of(eager) <= peak_of(best)) best = std::move(eager);
-  verify(p, best);
-  return best;
+  std::vector<std::uint32_t> eager = o.eager_order(tasks);
+  std::vector<Schedule> found;
+  found.push_back(std::move(best));
+  if (eager != tasks) {
+    found.push_back(o.build(eager));
+    if (peak_of(found[1]) < peak_of(found[0])) std::swap(found[0], found[1]);
+  }
+  verify(p, found[0]);
+  return found;
 }
+
+Schedule order(const Program& p, const TaskSizes& s) { return std::move(orders(p, s)[0]); }
 
 Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& tasks) {
   return Orderer(p, s).build(tasks);

@@ -66,11 +66,15 @@ struct TaskSizes {
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);
 
-/// Orders the tasks for small memory: the better of program order and a greedy order, where tasks
-/// that free twice what they make move forward unless that raises the peak. Decides which
+/// Orders the tasks for small memory: the best of program order, a greedy order, and the better of
+/// them with tasks moved forward that free twice what they make. Decides which
 /// updates are written straight into shared storage, which are copied at the end and which get new
 /// storage.
 Schedule order(const Program& program, const TaskSizes& sizes);
+
+/// The schedule of `order`, and one with another order that may be worth more where tasks run
+/// again; that one is not verified.
+std::vector<Schedule> orders(const Program& program, const TaskSizes& sizes);
 
 /// The same decisions with the tasks in a given order; a task may stand in it twice (the second
 /// time it computes again what the first one made). Not verified: look for faults.
