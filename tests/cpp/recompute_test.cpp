@@ -229,7 +229,9 @@ Function training(const nn::LayerPtr& model, const Expr& x, const Expr& y,
   std::vector<Expr> outputs = grad(loss, model->trainable());
   outputs.push_back(loss);
   return function({x, y}, outputs,
-                  {.updates = optim::adam(loss, model->trainable()).pairs, .memory = memory});
+                  {.updates = optim::adam(loss, model->trainable()).pairs,
+                   .memory = memory,
+                   .micro_batches = 1});
 }
 
 Array classes(std::int64_t count) {
