@@ -29,6 +29,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       argument_count_(other.argument_count_),
       planner_(true),
       assumed_(other.assumed_),
+      times_(other.times_),
       shares_arenas_(other.shares_arenas_) {
   options_.plan_only = true;
   for (std::size_t i = 0; i < other.contexts_.size(); ++i)

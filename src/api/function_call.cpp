@@ -227,32 +227,34 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
       if (has_choice()) other = choose_for_call(c);
-      if (!other) try {
-          c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
-        } catch (const Error& e) {
-          if (e.fault() != Fault::Memory) throw;
-          refuse(size_sources(c), e);
-        }
-    }
-    if (other) {
-      release(c);
-      return other->prepare(arguments);
-    }
-    c.executable = c.keep.get();
-    const Graph& g = c.lowered->program.graph;
-    c.output_shapes.resize(g.outputs().size());
-    for (std::size_t i = 0; i < g.outputs().size(); ++i) {
-      c.output_shapes[i].clear();
-      for (SizeId d : g.type(g.outputs()[i]).dims)
-        c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
-                                                             : c.sizes[d]);
-      if (is_complex(output_types[i].dtype)) c.output_shapes[i].pop_back();
+      if (!other) take_executable(c);
     }
   } catch (...) {
     release(c);
     throw;
   }
-  return &c;
+  if (!other) return &c;
+  release(c);
+  return other->prepare(arguments);
+}
+
+void FunctionImpl::take_executable(CallContext& c) {
+  try {
+    c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory) throw;
+    refuse(size_sources(c), e);
+  }
+  c.executable = c.keep.get();
+  const Graph& g = c.lowered->program.graph;
+  c.output_shapes.resize(g.outputs().size());
+  for (std::size_t i = 0; i < g.outputs().size(); ++i) {
+    c.output_shapes[i].clear();
+    for (SizeId d : g.type(g.outputs()[i]).dims)
+      c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
+                                                           : c.sizes[d]);
+    if (is_complex(output_types[i].dtype)) c.output_shapes[i].pop_back();
+  }
 }
 
 void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
@@ -375,7 +377,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     }
     omp_set_num_threads(before);
   }
-  if (profile) times_.add(*c.executable, state, timer.seconds());
+  if (profile) times_->add(*c.executable, state, timer.seconds());
   finish(c);
   guard.throw_late();
 }

@@ -259,6 +259,9 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
     kind.same_shape.push_back(same);
   }
   std::uint64_t fixed = compile_.budget ? fixed_bytes(g, bounds.high) : 0;
+  // A variable that changes its shape has its old and its new memory at once.
+  for (std::size_t i = 0; i < g.updates().size(); ++i)
+    if (!kind.same_shape[i]) fixed += bytes_of(l->program, bounds.high, g.updates()[i].value);
   std::shared_ptr<const Executable> e =
       instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_,
                   planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_);

@@ -69,7 +69,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                                std::uint64_t budget, std::int64_t axis);
   std::uint64_t budget() const { return compile_.budget; }
   std::string explain();
-  ProfileReport profile() const { return times_.report(); }
+  ProfileReport profile() const { return times_->report(); }
   std::int64_t counter(std::string_view name) const;
   std::int64_t arena_bytes() const;  // of all contexts, or what it may need of shared arenas
   Function::View view();
@@ -110,6 +110,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
   void check_argument(std::size_t i, const ArgView& a) const;
   void read_symbols(CallContext& context);
+  /// The plan of a call and the sizes of its outputs.
+  void take_executable(CallContext& context);
   /// The program for the current shapes of the shared variables; lowers again when a shape that
   /// the code counts on has changed.
   std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
@@ -165,7 +167,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::size_t argument_count_ = 0;
   bool planner_ = false;  // of another function, which explains what does not fit
 
-  std::mutex compile_mutex_;
+  mutable std::mutex compile_mutex_;
   std::shared_ptr<Lowered> lowered_;
   std::vector<Dims> assumed_;  // per shared variable: sizes the code counts on, -1 = none
   std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
@@ -179,7 +181,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   };
   std::list<Choice> choices_;  // most recent first
   CompileTrace trace_;
-  StepTimes times_;
+  std::shared_ptr<StepTimes> times_ = std::make_shared<StepTimes>();  // one for all variants
   std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
                kernels_compiled_ = 0, kernels_from_cache_ = 0;
 

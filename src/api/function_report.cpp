@@ -202,11 +202,17 @@ std::string FunctionImpl::explain() {
 }
 
 std::int64_t FunctionImpl::arena_bytes() const {
+  std::int64_t others = stage_ ? stage_->arena_bytes() : 0;
+  {
+    std::lock_guard lock(compile_mutex_);
+    for (const auto& [count, variant] : variants_)
+      if (variant) others += variant->arena_bytes();
+  }
   std::lock_guard lock(context_mutex_);
   std::uint64_t bytes = claim_;
   if (!shares_arenas_)
     for (const auto& c : contexts_) bytes += c->arena ? c->arena->bytes() : 0;
-  return static_cast<std::int64_t>(bytes) + (stage_ ? stage_->arena_bytes() : 0);
+  return static_cast<std::int64_t>(bytes) + others;
 }
 
 std::int64_t FunctionImpl::counter(std::string_view which) const {

@@ -46,6 +46,22 @@ TEST(Budget, RunsInSlicesWhereThatIsTheOnlyWay) {
   EXPECT_NEAR(a(few, labels).at_double(0), b(few, labels).at_double(0), 1e-5);
 }
 
+TEST(Budget, SlicesReportWhatTheyTakeAndFail) {
+  const std::int64_t plain = peak_of({});
+  Network network;
+  Function f = network.function(
+      {.memory = std::to_string(plain * 2 / 3), .recompute = false, .profile = true});
+  const Array x = random_array({512, 64}, 3), y = random_array({512, 8}, 4);
+  f(x, y);
+  EXPECT_GT(f.counter("arena_bytes"), 0);
+  EXPECT_EQ(f.profile().calls, 1);
+  // A call that fails leaves the function as it was.
+  EXPECT_THROW(f(x, random_array({511, 8}, 4)), Error);
+  EXPECT_NO_THROW(f(x, y));
+  f.free();
+  EXPECT_EQ(f.counter("arena_bytes"), 0);
+}
+
 TEST(Budget, PredictedTimeAndPeakFollowTheBudget) {
   const std::int64_t plain = peak_of({});
   double slower = std::numeric_limits<double>::infinity();
