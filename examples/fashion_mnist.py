@@ -93,7 +93,8 @@ def main():
         on_epoch=lambda epoch: seen.append(snug.process_memory().arenas),
         **how,
     )
-    print(f"arena   {planned.arena:>11,} bytes planned\n        {max(seen):>11,} bytes mapped")
+    print(f"arena   {planned.arena:>11,} bytes planned")
+    print(f"        {max(seen):>11,} bytes mapped, in whole pages")
 
     path = out / "fashion-vgg.safetensors"
     nn.save(model, path)
