@@ -49,6 +49,7 @@ void FunctionImpl::make_callable() {
   generate_code(*lowered_, trace_);
   executables_.clear();  // they have no code
   options_.plan_only = false;
+  planner_ = false;
 }
 
 FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 
+#include "classifier.h"
 #include "compile.h"
 #include "graph/capture.h"
 #include "random_array.h"
@@ -214,12 +215,7 @@ TEST(Canary, LibraryCallsTouchTheirPlanOnly) {
 /// Models of snug.nn that are trained with all that makes plans difficult.
 void train_watched(const nn::LayerPtr& model, const Dims& images, int classes,
                    std::string_view rule, double clip, CompileOptions options = {}) {
-  Expr x = input({DType::F32, Dims(images.size(), -1), 0}, "x"), y = ivector("y");
-  Dims one = images;
-  one[0] = -1;
-  model->build(one, 7);
-  nn::Pass pass{.training = true, .seed = 7};
-  Expr loss = nn::cross_entropy((*model)(x, pass), y);
+  const auto [x, y, loss] = Classifier(*model, images);
   optim::Options o;
   o.clip_global_norm = clip;
   run_watched({x, y}, {loss}, optim::updates_by(rule, loss, model->trainable(), o).pairs,

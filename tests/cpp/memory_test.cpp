@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "api/process_memory.h"
+#include "classifier.h"
 #include "error_of.h"
 #include "exec/arena.h"
 #include "random_array.h"
@@ -53,12 +54,7 @@ struct Training {
   Training(nn::LayerPtr m, Dims of_images, std::string_view rule, optim::Options o = {},
            FunctionOptions options = {})
       : model(std::move(m)), images(std::move(of_images)) {
-    Expr x = input({DType::F32, Dims(images.size(), -1), 0}, "x"), y = ivector("y");
-    Dims one = images;
-    one[0] = -1;
-    model->build(one, 7);
-    nn::Pass pass{.training = true, .seed = 7};
-    Expr loss = nn::cross_entropy((*model)(x, pass), y);
+    const auto [x, y, loss] = Classifier(*model, images);
     weights = model->trainable();
     optim::Updates updates = optim::updates_by(rule, loss, weights, o);
     states = updates.states;

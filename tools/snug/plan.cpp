@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/bytes.h"
 #include "commands.h"
@@ -47,6 +48,8 @@ class Subject {
     options.recompute = any_way || o_.recompute;
     options.micro_batches = any_way && o_.micro_batches == 1 ? 0 : o_.micro_batches;
     options.precision = *snug::dtype_from_name(o_.precision);
+    // Steps come from layers of the model, not from lines of this file.
+    const snug::OriginOverride origin(snug::origin_in_part(0, o_.model));
     const Expr x = snug::input({snug::DType::F32, with_batch(example_, -1), 0}, "x");
     nn::Pass pass{.training = !o_.infer};
     const Expr scores = (*model_)(x, pass);
@@ -121,14 +124,26 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   return j;
 }
 
+std::optional<MemoryReport> plan_if_fits(const snug::Function& f, const std::vector<Dims>& shapes) {
+  try {
+    return f.memory(shapes);
+  } catch (const snug::Error& e) {
+    if (e.fault() != snug::Fault::Memory) throw;
+    return std::nullopt;
+  }
+}
+
 int plan(const PlanOptions& o) {
   const Subject subject(o);
   const std::vector<Dims> shapes = subject.shapes(o.batch);
   const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
-  // The plain plan is shown even if it does not fit; techniques keep to the budget.
-  const bool within = o.fit || o.recompute;
-  const snug::Function f = subject.function(within ? o.memory : "", o.fit);
-  const MemoryReport r = f.memory(shapes);
+  snug::Function f = subject.function("", false);
+  MemoryReport r = f.memory(shapes);
+  // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
+  if (budget > 0 && r.peak > budget && (o.fit || o.recompute)) {
+    const snug::Function within = subject.function(o.memory, o.fit);
+    if (auto kept = plan_if_fits(within, shapes)) r = *kept;
+  }
   const bool fits = budget == 0 || r.peak <= budget;
   std::vector<Remedy> ways;
   if (!fits) ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
@@ -159,7 +174,7 @@ int fit(const PlanOptions& o) {
     fmt::print("{}\n", as_json(o, rows, rows ? &r : nullptr, rows > 0, {}).dump(2));
     return rows ? 0 : 1;
   }
-  fmt::print("{}", subject.title(rows, o.memory));
+  fmt::print("{}", subject.title(std::max<std::int64_t>(rows, 1), o.memory));
   if (rows == 0) {
     fmt::print("not even one row fits; it needs:\n{}",
                subject.function("", false).memory(subject.shapes(1)).describe());

@@ -1,0 +1,98 @@
+"""`snug plan` and `snug fit` on the command line."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import snug
+from snug import nn
+
+TOOL = pathlib.Path(sys.executable).parent / "snug"
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def planned(*arguments, status=0):
+    return json.loads(run(*arguments, "--json", status=status).stdout)
+
+
+def test_the_table_says_what_fits():
+    text = run("plan", "lenet", "--batch", 64, "--memory", "64MiB").stdout
+    for part in ("training with adam", "budget 64.00 MiB", "optimizer state", "peak", "fits:"):
+        assert part in text
+    assert ".cpp" not in text  # steps are named by layers
+
+
+def test_every_remedy_holds():
+    step = ("plan", "lenet", "--batch", 512, "--train", "momentum")
+    plain = planned(*step)
+    assert plain["fits"] and plain["budget"] is None and plain["techniques"] == []
+    budget = plain["bytes"]["peak"] * 3 // 4
+    refused = planned(*step, "--memory", budget, status=1)
+    assert refused["bytes"]["peak"] == plain["bytes"]["peak"] and not refused["fits"]
+    flags = {r["flag"].split()[0]: r for r in refused["remedies"]}
+    assert {"--batch", "--micro-batch", "--memory"} <= flags.keys()
+    for name, remedy in flags.items():
+        # A later --batch replaces the first one.
+        others = [a for a in step if a not in ("--batch", 512)] if name == "--batch" else step
+        limit = [] if name == "--memory" else ["--memory", budget]
+        again = planned(*others, *limit, *remedy["flag"].split())
+        assert again["fits"] and again["bytes"]["peak"] == remedy["peak"]
+
+
+def test_fit_applies_the_best():
+    step = ("plan", "resnet18", "--size", 64, "--batch", 64)
+    peak = planned(*step)["bytes"]["peak"]
+    best = planned(*step, "--memory", peak * 9 // 10, "--fit")
+    assert best["fits"] and best["techniques"] == ["recompute"]  # batch norm rules out slices
+    assert best["seconds_predicted"] > planned(*step)["seconds_predicted"]
+
+
+def test_what_cannot_be_is_told_as_flags():
+    done = run("plan", "vgg16", "--memory", "100MiB", "--fit", status=1)
+    assert "does not fit" in done.stdout and "--memory " in done.stdout and not done.stderr
+
+
+def test_the_largest_batch():
+    found = planned("fit", "lenet", "--memory", "8MiB", "--infer")
+    assert found["fits"] and found["bytes"]["peak"] <= 8 << 20
+    text = run("fit", "lenet", "--memory", "8MiB", "--infer").stdout
+    assert f"the largest batch that fits is {found['batch']}" in text
+    assert "not even one row fits" in run("fit", "vgg16", "--memory", "1MiB", status=1).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["vgg61"], "did you mean"),
+        (["vgg16", "--memory", "4XB"], "'4XB' is no amount of memory"),
+        (["vgg16", "--batch", "0"], "not in range"),
+    ],
+)
+def test_wrong_arguments(arguments, text):
+    done = subprocess.run([TOOL, "plan", *arguments], capture_output=True, text=True)
+    assert done.returncode != 0 and text in done.stderr
+
+
+def test_nn_plan_is_what_fit_takes():
+    model = nn.Sequential([nn.Dense(64, activation="relu"), nn.Dense(4)])
+    x, y = np.zeros((96, 16), "float32"), np.zeros(96, "int64")
+    how = {"batch": 32, "rate": 0.1, "optimizer": "momentum"}
+    plan = nn.plan(model, (x, y), **how)
+    assert plan.optimizer >= 4 * (16 * 64 + 64 + 64 * 4 + 4)
+    seen = []
+    look = lambda epoch: seen.append(snug.process_memory().arenas)
+    nn.fit(model, (x, y), epochs=1, progress="silent", on_epoch=look, **how)
+    assert seen[0] >= plan.arena
+    with pytest.raises(MemoryError, match="what fits"):
+        nn.plan(model, (x, y), memory="1KiB", **how)
+    with pytest.raises(TypeError, match="no option 'lr'"):
+        nn.plan(model, (x, y), lr=0.1)
