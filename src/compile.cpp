@@ -96,6 +96,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                                         std::span<const std::shared_ptr<const Planned>> earlier) {
   PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
   tasks.sizes.sizes = bounds.high;
+  if (options.disk) tasks.sizes.disk = &*options.disk;
   for (const auto& planned : earlier) {
     if (planned->kind != kind) continue;
     bool fits = true;
@@ -118,7 +119,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                       ": impossible, since shared variables, outputs and constants take that much");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit(l.program, tasks.sizes, options.recompute ? room : 0, floor);
+  auto fitted = fit(l.program, tasks.sizes, options.recompute || options.disk ? room : 0, floor,
+                    options.recompute);
   if (fitted && options.budget && fitted->plan.bytes > room) {
     floor.smallest = fitted->plan.bytes;
     fitted.reset();

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ struct CompileOptions {
   std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
   bool recompute = true;     // tasks may run again to keep to the budget
+  /// Values may go to a file to keep to the budget: its rates; none if there is no such file.
+  std::optional<DiskRates> disk = {};
   const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
 };
 

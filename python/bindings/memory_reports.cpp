@@ -32,6 +32,7 @@ nb::dict as_dict(const MemoryReport& r) {
   d["peak_step"] = r.peak_step;
   d["alive"] = alive;
   d["recomputed"] = nb::cast(r.recomputed);
+  d["offloaded"] = r.offloaded;
   d["micro_batches"] = r.micro_batches;
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
@@ -78,6 +79,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("steps", &MemoryReport::steps)
       .def_ro("peak_step", &MemoryReport::peak_step)
       .def_ro("recomputed", &MemoryReport::recomputed)
+      .def_ro("offloaded", &MemoryReport::offloaded)
       .def_ro("exported", &MemoryReport::exported)
       .def_ro("note", &MemoryReport::note)
       .def("as_dict", nb::overload_cast<const MemoryReport&>(&as_dict),

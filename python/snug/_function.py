@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -261,6 +262,7 @@ def function(
     memory: str | int | None = None,
     micro_batches: int = 0,
     recompute: bool = True,
+    offload: str | os.PathLike[str] | None = None,
     plan_only: bool = False,
     precision: str = "float32",
     threads: int | None = None,
@@ -281,6 +283,8 @@ def function(
                 soon as sizes are known; a MemoryError says what would fit if there is none
     micro_batches   slices that the batch runs in; 1: never, 0: if the budget needs it
     recompute   the budget may have tasks run again
+    offload     a directory on a disk: the budget may have values go to a file there while nothing
+                reads them
     plan_only   make no code: for f.memory and snug.max_batch
     precision   "bfloat16": products and convolutions of float32 round operands and results, which
                 some CPUs do many times as fast; sums, parameters and the rest stay float32
@@ -376,6 +380,7 @@ def function(
         memory="" if budget is None else str(budget),
         micro_batches=micro_batches,
         recompute=bool(recompute),
+        offload="" if offload is None else os.fspath(offload),
         plan_only=bool(plan_only),
         precision=precision,
         mode=chosen.kind,

@@ -29,6 +29,7 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "precision": "float32",
         "micro_batches": 0,
         "recompute": True,
+        "offload": "",
         "plan_only": False,
         "mode": "fast",
         "guarded": (False, False, False),

@@ -30,7 +30,8 @@ def max_batch(
     axis        of the inputs, along which the batch lies: of all that have the same size there as
                 the first one
     shapes, named   of the inputs, as f.memory takes them; the sizes along the axis do not matter
-    The techniques are those that the function may use: micro_batches and recompute.
+    The techniques are those that the function may use: micro_batches, recompute and
+    offload.
     """
     if not isinstance(f, _core.Function):
         raise error(TypeError, f"max_batch: a compiled function is needed, got {type(f).__name__}")

@@ -56,7 +56,7 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
   auto [it, is_new] = variants_.try_emplace(count);
   if (!is_new || !not_in_slices_.empty()) return it->second.get();
   try {
-    it->second = planner(compile_.budget, compile_.recompute, count);
+    it->second = planner(compile_.budget, compile_.recompute, count, compile_.disk);
   } catch (const Error& e) {
     if (e.fault() != Fault::Value) throw;
     not_in_slices_ = e.message();
@@ -116,7 +116,8 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
   std::string assumed;
   try {
     whole = plan_for(from, assumed);
-    if (whole->planned->recomputed.empty()) return nullptr;
+    if (whole->planned->recomputed.empty() && whole->planned->schedule.transfers.empty())
+      return nullptr;
   } catch (const Error& e) {
     if (e.fault() != Fault::Memory) throw;
     refusal = e;

@@ -36,7 +36,9 @@ struct FunctionOptions {
   /// > 1: the batch runs in that many slices; 1: never; 0: if the budget needs it and that is the
   /// fastest way to fit.
   std::int64_t micro_batches = 0;
-  bool recompute = true;   // the budget may have tasks run again
+  bool recompute = true;  // the budget may have tasks run again
+  /// A directory on a disk: the budget may have values go to a file there while nothing reads them.
+  std::string offload = {};
   bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error
   Mode mode = Mode::Fast;
   Guarded guarded = {};
@@ -63,7 +65,7 @@ struct ArgView {
 
 /// A way to fit a budget, which was planned.
 struct Remedy {
-  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Memory };
+  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Offload, Memory };
   Kind kind = Kind::Memory;
   std::int64_t count = 0;      // rows of the batch, or slices
   std::int64_t peak = 0;       // bytes

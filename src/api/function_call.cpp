@@ -257,10 +257,18 @@ void FunctionImpl::take_executable(CallContext& c) {
   }
 }
 
+void FunctionImpl::take_file(CallContext& c) {
+  const Schedule& s = c.executable->planned->schedule;
+  if (s.transfers.empty()) return;
+  if (!c.file || !c.file->is_ours()) c.file = std::make_unique<OffloadFile>(options_.offload);
+  c.file->reserve(s.file_bytes);
+}
+
 void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   const Executable& exe = *c.executable;
   const Schedule& s = exe.planned->schedule;
   const Program& p = c.lowered->program;
+  take_file(c);
   take_arena(c, exe.planned->plan.bytes);
   c.buffers.resize(s.buffers.size());
   c.pointers.resize(exe.max_operands);
@@ -341,6 +349,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   state.arena = c.arena ? c.arena->data() : nullptr;
   state.descs = c.descs.data();
   state.pointers = c.pointers.data();
+  state.file = c.file.get();
   state.interruptible = true;
   bind_arena(*c.executable, state);
   StepChecker checker(*c.executable);

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "api/measure_device.h"
+#include "api/measure_disk.h"
 #include "backend/cpu/jit.h"
 #include "base/bytes.h"
 #include "exec/executor.h"
@@ -49,6 +50,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.budget = parse_bytes(options.memory);
   compile_.recompute = options.recompute;
   if (compile_.budget) compile_.device = &measured_host();
+  if (!options.offload.empty()) compile_.disk = measured_disk(options.offload);
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;

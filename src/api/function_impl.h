@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct CallContext {
   std::shared_ptr<const Lowered> lowered;
   std::shared_ptr<const Executable> keep;
   std::unique_ptr<Arena> arena;  // null between calls if arenas are shared
+  std::unique_ptr<OffloadFile> file;
   std::vector<std::int64_t> symbols, sizes;
   std::vector<std::byte*> buffers, pointers;
   std::vector<ArgDesc> descs;
@@ -102,6 +104,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
   CallContext& lease();
   void take_arena(CallContext& context, std::uint64_t bytes);
+  /// If the plan of the call has transfers.
+  void take_file(CallContext& context);
   /// Before the first call makes the values of its shared variables: is there memory for them?
   void require_memory_for_recipes();
   void collect_locks();
@@ -147,7 +151,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);
   using Planner = std::shared_ptr<FunctionImpl>;
-  Planner planner(std::uint64_t budget, bool recompute, std::int64_t micro_batches) const;
+  Planner planner(std::uint64_t budget, bool recompute, std::int64_t micro_batches,
+                  const std::optional<DiskRates>& disk = {}) const;
   void make_callable();
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);

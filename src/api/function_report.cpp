@@ -102,7 +102,8 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   try {
     // Planned apart, so that calls do not find plans for sizes that were only asked about.
     MemoryReport r =
-        planner(compile_.budget, compile_.recompute, compile_.micro_batches)->report(from);
+        planner(compile_.budget, compile_.recompute, compile_.micro_batches, compile_.disk)
+            ->report(from);
     r.exported = std::move(exported);
     return r;
   } catch (const Error& e) {
@@ -144,6 +145,8 @@ MemoryReport FunctionImpl::report(const SizeSources& from) {
   r.floor += stays;
   r.not_planned = not_planned_bytes();
   r.recomputed = planned.recomputed;
+  for (const Transfer& t : planned.schedule.transfers)
+    if (t.store) r.offloaded += static_cast<std::int64_t>(planned.schedule.buffers[t.buffer].bytes);
   r.micro_batches = compile_.micro_batches;
   if (compile_.device) r.seconds = planned.seconds;
   if (!assumed.empty())

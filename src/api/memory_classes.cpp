@@ -132,7 +132,7 @@ std::vector<Tenant> tenants_of(const Schedule& s) {
         tenants[tenant_of[from]].last = buf.first - 1;  // may end before it begins: never alone
       }
     }
-    const std::uint64_t bytes = (buf.bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
+    const std::uint64_t bytes = arena_aligned(buf.bytes);
     chain_bytes[chain[b]] = std::max(chain_bytes[chain[b]], bytes);
     tenant_of[b] = static_cast<std::uint32_t>(tenants.size());
     tenants.push_back({b, buf.first, buf.last, 0});
@@ -163,6 +163,8 @@ class Classes {
         gradients_(p_.graph, exe.bounds.high, counts),
         for_backward_(s_.buffers.size(), false),
         step_of_(s_.buffers.size(), 0) {
+    for (const Transfer& t : s_.transfers)
+      if (!t.store) step_of_[t.buffer] = kFromFile;
     for (std::uint32_t at = 0; at < s_.steps.size(); ++at) {
       const Step& step = s_.steps[at];
       if (step.workspace >= 0) step_of_[static_cast<std::size_t>(step.workspace)] = at;
@@ -239,7 +241,8 @@ class Classes {
   /// A gradient that does not take over the bytes of another or of its first computation.
   bool new_gradient(std::uint32_t b) const {
     const Buffer& buf = s_.buffers[b];
-    return class_of(b) == ArenaClass::Gradients && !s_.steps[step_of_[b]].again &&
+    return class_of(b) == ArenaClass::Gradients && step_of_[b] != kFromFile &&
+           !s_.steps[step_of_[b]].again &&
            (buf.in_place_of < 0 ||
             class_of(static_cast<std::uint32_t>(buf.in_place_of)) != ArenaClass::Gradients);
   }
@@ -321,7 +324,8 @@ class Classes {
   const Program& p_;
   const Schedule& s_;
   Gradients gradients_;
-  std::vector<bool> for_backward_;      // by buffer: a backward step reads it
+  std::vector<bool> for_backward_;  // by buffer: a backward step reads it
+  static constexpr std::uint32_t kFromFile = UINT32_MAX;
   std::vector<std::uint32_t> step_of_;  // by buffer: the step that makes it
 };
 

@@ -130,6 +130,9 @@ std::string MemoryReport::describe(bool process) const {
         fmt::format("  {} run again to save memory: {}\n",
                     recomputed.size() == 1 ? "1 task" : fmt::format("{} tasks", recomputed.size()),
                     counted(recomputed));
+  if (offloaded)
+    text += fmt::format("  {} go to a file while nothing reads them, to save memory\n",
+                        amount(offloaded));
   for (const std::string& e : exported)
     text +=
         fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);

@@ -52,8 +52,9 @@ struct MemoryReport {
   std::int64_t step = 0, steps = 0;     // of the peak, from 1; 0: nothing runs
   std::string peak_step;                // "step 12 of 30: backward of dot (train.py:41)"
   std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
-  std::int64_t micro_batches = 0;       // > 1: slices that the batch runs in
-  double seconds = 0;                   // predicted for one call; 0: not predicted
+  std::int64_t offloaded = 0;      // bytes of values that a file holds while nothing reads them
+  std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in
+  double seconds = 0;              // predicted for one call; 0: not predicted
   /// Shared variables whose memory somebody holds: "W (4.00 MiB)". A call that updates one leaves
   /// that memory to its holder and takes new memory.
   std::vector<std::string> exported;

@@ -7,6 +7,7 @@
 
 #include "api/function_impl.h"
 #include "api/measure_device.h"
+#include "api/measure_disk.h"
 #include "base/bytes.h"
 
 namespace snug {
@@ -57,6 +58,7 @@ std::string Remedy::flag() const {
     case Kind::Batch: return fmt::format("--batch {}", count);
     case Kind::Recompute: return "--recompute";
     case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
+    case Kind::Offload: return "--offload";
     case Kind::Memory: return fmt::format("--memory {}", peak);
   }
   return "";
@@ -66,6 +68,7 @@ std::string Remedy::option() const {
     case Kind::Batch: return fmt::format("a batch of {}", count);
     case Kind::Recompute: return "recompute=True";
     case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
+    case Kind::Offload: return "offload=DIRECTORY";
     case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
   }
   return "";
@@ -82,11 +85,13 @@ std::string describe(std::span<const Remedy> remedies, bool as_flags) {
 }
 
 FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute,
-                                            std::int64_t micro_batches) const {
+                                            std::int64_t micro_batches,
+                                            const std::optional<DiskRates>& disk) const {
   CompileOptions options = compile_;
   options.budget = budget;
   options.recompute = recompute;
   options.micro_batches = micro_batches;
+  options.disk = disk;
   // Measuring takes a moment: only where time decides.
   options.device = budget || options_.plan_only ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
@@ -137,6 +142,9 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
       add(Remedy::Kind::MicroBatches, count, *r, rows);
       break;
     }
+  if (const std::optional<DiskRates> disk = compile_.disk ? compile_.disk : some_disk_rates())
+    if (const auto r = plan(*planner(budget, false, slices, disk), from); r && r->offloaded)
+      add(Remedy::Kind::Offload, 0, *r, rows);
   add(Remedy::Kind::Memory, 0, base, rows);
   return found;
 }
@@ -163,7 +171,8 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
       axis < 0 ? std::vector<std::size_t>{}
                : batched_inputs(shapes, static_cast<std::size_t>(axis));
   if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
-  const Planner planned = planner(budget, compile_.recompute, compile_.micro_batches);
+  const Planner planned =
+      planner(budget, compile_.recompute, compile_.micro_batches, compile_.disk);
   SizeSources from = size_sources(shapes, values, false);
   Function::MaxBatch best;
   const auto fits = [&](std::int64_t n) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/offload_file.h"
 #include "kernel/program.h"
 #include "plan/memory_plan.h"
 #include "schedule/schedule.h"
@@ -87,6 +88,12 @@ struct BoundStep {
   bool parallel = false;
 };
 
+/// A transfer to or from the file, for the sizes of an Executable.
+struct BoundTransfer {
+  std::uint32_t buffer;
+  std::uint64_t bytes;
+};
+
 /// Immutable; for one set of sizes.
 struct Executable {
   const Lowered* lowered = nullptr;
@@ -94,7 +101,8 @@ struct Executable {
   std::vector<std::int64_t> key;  // values of lowered->key
   SizeBounds bounds;
   std::vector<BoundStep> steps;
-  bool parallel = false;  // some step is worth the thread pool
+  std::vector<BoundTransfer> transfers;  // as in the schedule
+  bool parallel = false;                 // some step is worth the thread pool
   std::size_t max_operands = 0;
 };
 
@@ -115,6 +123,7 @@ struct RunState {
   std::byte* arena = nullptr;
   ArgDesc* descs = nullptr;        // max_operands
   std::byte** pointers = nullptr;  // max_operands
+  OffloadFile* file = nullptr;     // if there are transfers
   bool interruptible = false;
   StepObserver* observer = nullptr;
 };

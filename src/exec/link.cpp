@@ -222,6 +222,9 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     exe->max_operands = std::max(exe->max_operands, b.buffers.size());
     exe->steps.push_back(std::move(b));
   }
+  for (const Transfer& t : planned->schedule.transfers)
+    exe->transfers.push_back(
+        {t.buffer, bytes_of(p, sizes, planned->schedule.buffers[t.buffer].value)});
   return exe;
 }
 

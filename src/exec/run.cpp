@@ -89,6 +89,49 @@ void run_library(const BoundStep& b, const PreparedCall& call, const RunState& s
   call.run(args);
 }
 
+/// Values that go to a file and come back while steps run.
+class Transfers {
+ public:
+  Transfers(const Executable& exe, const RunState& state)
+      : all_(exe.planned->schedule.transfers), file_(state.file), at_once_(state.observer) {
+    if (all_.empty()) return;
+    SNUG_CHECK(file_, "there is no file for {} transfers", all_.size());
+    std::vector<OffloadFile::Move>& moves = file_->moves();
+    moves.resize(all_.size());
+    for (std::size_t k = 0; k < all_.size(); ++k)
+      moves[k] = {state.buffers[all_[k].buffer], exe.transfers[k].bytes, all_[k].offset,
+                  all_[k].store};
+    file_->start();
+  }
+  ~Transfers() {
+    if (!all_.empty()) file_->stop();
+  }
+  Transfers(const Transfers&) = delete;
+  Transfers& operator=(const Transfers&) = delete;
+
+  /// What has to be done before a step is done, and what may begin has begun. An observer may
+  /// change memory that is given up, and so sees transfers done at once.
+  void before(std::uint32_t step) {
+    if (done_ == all_.size()) return;
+    for (; begun_ < all_.size() && all_[begun_].begin <= step; ++begun_) {
+    }
+    file_->allow(begun_);
+    if (at_once_) done_ = begun_;
+    for (std::size_t k = begun_; k > done_; --k)
+      if (all_[k - 1].end <= step) {
+        done_ = k;
+        break;
+      }
+    file_->wait(done_);
+  }
+
+ private:
+  const std::vector<Transfer>& all_;
+  OffloadFile* file_;
+  bool at_once_;
+  std::size_t begun_ = 0, done_ = 0;  // transfers, from the first one
+};
+
 }  // namespace
 
 void stop_if_interrupted() {
@@ -103,11 +146,13 @@ void run_steps(const Executable& exe, RunState& state) {
   const Schedule& s = exe.planned->schedule;
   const Lowered& l = *exe.lowered;
   int threads = exe.parallel && on_executor() ? l.threads : 1;
+  Transfers transfers(exe, state);
   std::vector<BoundStep>::const_iterator step = exe.steps.begin();
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
     const BoundStep& b = *step;
     bool interruptible = state.interruptible && at < s.commit;
     if (interruptible) stop_if_interrupted();
+    transfers.before(at);
     if (state.observer) state.observer->before(state, at);
     if (!b.task) {
       std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],

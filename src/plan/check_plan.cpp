@@ -26,13 +26,14 @@ class PlanChecker {
     }
     for (std::size_t at = 0; at < starts.size(); ++at) {
       // A buffer in place and the one it takes over are both alive in this step.
-      for (std::uint32_t b : starts[at]) require_free(b, taken_over(b));
+      for (std::uint32_t b : starts[at])
+        if (taken_over(b) < 0) add(b);
+      for (std::uint32_t b : starts[at])
+        if (taken_over(b) >= 0) require_free(b, taken_over(b));
       for (std::uint32_t b : starts[at])
         if (std::int32_t from = taken_over(b); from >= 0) drop(static_cast<std::uint32_t>(from));
-      for (std::uint32_t b : starts[at]) {
-        require_free(b, -1);
-        alive_[plan_.offsets[b]] = b;
-      }
+      for (std::uint32_t b : starts[at])
+        if (taken_over(b) >= 0) add(b);
       for (std::uint32_t b : ends[at]) drop(b);
     }
   }
@@ -44,6 +45,11 @@ class PlanChecker {
     bool taken =
         from >= 0 && s_.buffers[static_cast<std::size_t>(from)].last == s_.buffers[b].first;
     return taken ? from : -1;
+  }
+
+  void add(std::uint32_t b) {
+    require_free(b, -1);
+    alive_[plan_.offsets[b]] = b;
   }
 
   void drop(std::uint32_t b) {

@@ -4,14 +4,11 @@
 #include <set>
 #include <unordered_map>
 
+#include "plan/offload.h"
 #include "plan/predict_task.h"
 
 namespace snug {
 namespace {
-
-std::uint64_t aligned(std::uint64_t bytes) {
-  return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
-}
 
 /// Numbers the values that tasks make, and arguments that are copied into the arena.
 class ProblemMaker {
@@ -20,7 +17,7 @@ class ProblemMaker {
                std::span<const double> costs)
       : p_(p), s_(s), plain_(plain), costs_(costs) {}
 
-  RecomputeProblem make() {
+  RecomputeProblem make(std::vector<Value>* values) {
     for (std::uint32_t b = 0; b < plain_.buffers.size(); ++b) add_leaf(plain_.buffers[b]);
     for (const Step& step : plain_.steps) {
       if (step.commit_copy) {
@@ -32,6 +29,7 @@ class ProblemMaker {
     for (const Step& step : plain_.steps)
       if (!step.commit_copy) add_task(step);
     for (std::uint32_t t = 0; t < out_.tasks.size(); ++t) add_waits(t);
+    if (values) *values = std::move(values_);
     return std::move(out_);
   }
 
@@ -43,16 +41,17 @@ class ProblemMaker {
 
   void add_leaf(const Buffer& b) {
     if (!is_leaf(b) || b.where != Where::Arena) return;
-    add_value(b.value, {.bytes = aligned(b.bytes), .given = true});
+    add_value(b.value, {.bytes = arena_aligned(b.bytes), .given = true});
   }
 
   void add_written(const Buffer& b) {
-    add_value(b.value, {.bytes = aligned(b.bytes), .stored = b.where != Where::Arena});
+    add_value(b.value, {.bytes = arena_aligned(b.bytes), .stored = b.where != Where::Arena});
   }
 
   void add_value(Value v, RecomputeProblem::Value value) {
     number_[v] = static_cast<std::uint32_t>(out_.values.size());
     out_.values.push_back(value);
+    values_.push_back(v);
   }
 
   void add_task(const Step& step) {
@@ -78,7 +77,7 @@ class ProblemMaker {
     }
     for (auto [w, r] : t.in_place)
       if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
-    task.workspace = aligned(s_.workspace[step.task]);
+    task.workspace = arena_aligned(s_.workspace[step.task]);
     task.cost = costs_[step.task];
     task.repeatable = !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty();
     overwritten_.push_back(std::move(overwritten));
@@ -97,16 +96,60 @@ class ProblemMaker {
   const Schedule& plain_;
   std::span<const double> costs_;
   RecomputeProblem out_;
+  std::vector<Value> values_;  // by their number
   std::unordered_map<Value, std::uint32_t, ValueHash> number_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // of shared variables
   std::vector<std::vector<std::uint32_t>> overwritten_;                    // per task
 };
 
+std::vector<std::uint32_t> tasks_of(const Schedule& s) {
+  std::vector<std::uint32_t> tasks;
+  for (const Step& step : s.steps)
+    if (!step.commit_copy) tasks.push_back(step.task);
+  return tasks;
+}
+
+/// Plans of one order that offload the first values of a list, and then run tasks again as well.
+struct OffloadedPlans {
+  std::size_t count;                 // of values
+  std::vector<RecomputePlan> plans;  // their runs as order_as takes them
+};
+std::vector<OffloadedPlans> plans_with_offloads(const RecomputeProblem& problem,
+                                                const Schedule& plain,
+                                                std::span<const Offload> offloads,
+                                                const DiskRates& disk, bool recompute,
+                                                std::uint32_t task_count) {
+  constexpr std::size_t kSets = 32, kSearched = 4;
+  const std::vector<std::uint32_t> tasks = tasks_of(plain);
+  std::vector<OffloadedPlans> out;
+  RecomputeLimits each;
+  each.runs /= 2 * kSearched;
+  const std::size_t sets = std::min(kSets, offloads.size());
+  for (std::size_t k = 1; k <= sets; ++k) {
+    const std::size_t count = offloads.size() * k / sets;
+    const OffloadProblem with = with_offloads(problem, offloads.first(count), disk);
+    const bool searched = recompute && k * kSearched / sets > (k - 1) * kSearched / sets;
+    OffloadedPlans found{count, searched ? find_frontier(with.problem, each)
+                                         : std::vector{plain_plan(with.problem)}};
+    for (RecomputePlan& plan : found.plans) {
+      std::erase_if(plan.runs, [&](auto r) { return with.run_of[r] == OffloadProblem::kStores; });
+      for (std::uint32_t& r : plan.runs) {
+        const std::uint32_t run = with.run_of[r];
+        r = run < tasks.size() ? tasks[run]
+                               : task_count + run - static_cast<std::uint32_t>(tasks.size());
+      }
+    }
+    out.push_back(std::move(found));
+  }
+  return out;
+}
+
 }  // namespace
 
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
-                                   const Schedule& plain, std::span<const double> costs) {
-  return ProblemMaker(program, sizes, plain, costs).make();
+                                   const Schedule& plain, std::span<const double> costs,
+                                   std::vector<Value>* values) {
+  return ProblemMaker(program, sizes, plain, costs).make(values);
 }
 
 std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSizes& sizes,
@@ -117,9 +160,7 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
   RecomputeLimits each = limits;
   each.runs /= orders.size();
   for (const Schedule& plain : orders) {
-    std::vector<std::uint32_t> tasks;
-    for (const Step& s : plain.steps)
-      if (!s.commit_copy) tasks.push_back(s.task);
+    const std::vector<std::uint32_t> tasks = tasks_of(plain);
     const RecomputeProblem problem = recompute_problem(program, sizes, plain, costs);
     bound = peak_bound(problem);  // whatever the order
     for (RecomputePlan& plan : find_frontier(problem, each)) {
@@ -131,8 +172,8 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
   return plans;
 }
 
-Fitter::Fitter(const Program& program, const TaskSizes& sizes)
-    : program_(program), sizes_(sizes), orders_(orders(program, sizes)) {
+Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute)
+    : program_(program), sizes_(sizes), recompute_(recompute), orders_(orders(program, sizes)) {
   plain_.schedule = orders_[0];
   plain_.plan = pack(plain_.schedule, PackEffort::Thorough);
   for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
@@ -145,23 +186,75 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes)
 void Fitter::find_points() {
   if (searched_) return;
   searched_ = true;
-  for (RecomputePlan& plan : program_frontier(program_, sizes_, orders_, seconds_, {}, bound_))
-    points_.push_back({std::move(plan), {}, false});
+  RecomputeLimits limits;
+  if (!recompute_) limits.runs = 0;
+  for (RecomputePlan& plan : program_frontier(program_, sizes_, orders_, seconds_, limits, bound_))
+    points_.push_back({std::move(plan)});
+  if (!sizes_.disk) return;
+  for (const Schedule& plain : orders_) add_points_with_offloads(plain);
+  const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
+    const bool is_worse = p.plan.peak >= lowest;
+    lowest = std::min(lowest, p.plan.peak);
+    return is_worse;
+  };
+  const auto by_cost = [](const Point& a, const Point& b) {
+    return std::pair(a.plan.cost, a.plan.peak) < std::pair(b.plan.cost, b.plan.peak);
+  };
+  std::stable_sort(points_.begin(), points_.end(), by_cost);
+  std::erase_if(points_, worse);
+  // Packing decides how much transfers overlap, and so how long they take.
+  for (Point& point : points_)
+    if (!point.offloaded.empty())
+      if (const Fitted* f = packed(point)) point.plan.cost = f->seconds;
+  std::stable_sort(points_.begin(), points_.end(), by_cost);
+}
+
+void Fitter::add_points_with_offloads(const Schedule& plain) {
+  std::vector<Value> values;
+  const RecomputeProblem problem = recompute_problem(program_, sizes_, plain, seconds_, &values);
+  const std::vector<Offload> offloads = find_offloads(problem, *sizes_.disk);
+  std::vector<Value> offloaded;
+  for (const Offload& o : offloads) offloaded.push_back(values[o.value]);
+  for (auto& [count, plans] :
+       plans_with_offloads(problem, plain, offloads, *sizes_.disk, recompute_,
+                           static_cast<std::uint32_t>(program_.tasks.size())))
+    for (RecomputePlan& plan : plans) {
+      Point point{std::move(plan)};
+      point.offloaded.assign(offloaded.begin(),
+                             offloaded.begin() + static_cast<std::ptrdiff_t>(count));
+      Schedule s = order_as(program_, sizes_, point.plan.runs, point.offloaded);
+      overlap_transfers(s, seconds_, *sizes_.disk);
+      point.plan.cost = predict_seconds(s, seconds_, *sizes_.disk);
+      points_.push_back(std::move(point));
+    }
+}
+
+/// Transfers overlap with steps as far as that costs no memory.
+MemoryPlan Fitter::pack_with_transfers(Schedule& s) const {
+  MemoryPlan plan = pack(s, PackEffort::Thorough);
+  Schedule wide = s;
+  overlap_transfers(wide, seconds_, *sizes_.disk);
+  MemoryPlan wide_plan = pack(wide, PackEffort::Thorough);
+  if (wide_plan.bytes > plan.bytes) return plan;
+  s = std::move(wide);
+  return wide_plan;
 }
 
 const Fitted* Fitter::packed(Point& point) {
   if (!point.tried) {
     point.tried = true;
     Fitted f;
-    f.schedule = order_as(program_, sizes_, point.plan.runs);
+    f.schedule = order_as(program_, sizes_, point.plan.runs, point.offloaded);
     if (find_fault(program_, f.schedule).empty()) {
-      f.plan = pack(f.schedule, PackEffort::Thorough);
+      f.plan = point.offloaded.empty() ? pack(f.schedule, PackEffort::Thorough)
+                                       : pack_with_transfers(f.schedule);
       std::set<std::uint32_t> again;
       for (const Step& s : f.schedule.steps)
         if (s.again) again.insert(s.task);
       for (std::uint32_t t : again) f.recomputed.push_back(program_.tasks[t].name);
       std::sort(f.recomputed.begin(), f.recomputed.end());
-      f.seconds = point.plan.cost;
+      f.seconds = point.offloaded.empty() ? point.plan.cost
+                                          : predict_seconds(f.schedule, seconds_, *sizes_.disk);
       f.plain_seconds = plain_.plain_seconds;
       point.packed = std::move(f);
     }
@@ -173,7 +266,7 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
   find_points();
   for (Point& point : points_) {
-    if (point.plan.peak > budget) continue;
+    if (point.plan.peak > budget && point.offloaded.empty()) continue;
     const Fitted* f = packed(point);
     if (f && f->plan.bytes <= budget) return *f;
   }
@@ -184,15 +277,15 @@ Floor Fitter::floor() {
   find_points();
   Floor floor{bound_, plain_.plan.bytes};
   for (auto point = points_.rbegin(); point != points_.rend(); ++point) {
-    if (point->plan.peak >= floor.smallest) break;
+    if (point->plan.peak >= floor.smallest && point->offloaded.empty()) continue;
     if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);
   }
   return floor;
 }
 
 std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor) {
-  Fitter fitter(program, sizes);
+                          Floor& floor, bool recompute) {
+  Fitter fitter(program, sizes, recompute);
   std::optional<Fitted> fitted = fitter.fit(budget);
   if (!fitted) floor = fitter.floor();
   return fitted;

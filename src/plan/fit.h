@@ -27,9 +27,10 @@ struct Floor {
 
 /// The tasks of a program, in the order of a schedule that runs each once, as a problem of what to
 /// run again. Tasks that may fail, loops and those that write shared variables run once; those wait
-/// for all that read the old value.
+/// for all that read the old value. `values` gets the values by their number.
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
-                                   const Schedule& plain, std::span<const double> cost_of_task);
+                                   const Schedule& plain, std::span<const double> cost_of_task,
+                                   std::vector<Value>* values = nullptr);
 
 /// Plans from several orders of a program; their runs are numbers of its tasks. `bound` is set to
 /// what no plan is below.
@@ -39,10 +40,11 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
                                             const RecomputeLimits& limits, std::uint64_t& bound);
 
 /// Plans for one program and one set of sizes, whatever the budget. The plain plan is made first;
-/// the frontier of those that run tasks again only when it is asked for.
+/// the frontier of those that run tasks again, or keep values in a file, only when it is asked for.
 class Fitter {
  public:
-  Fitter(const Program& program, const TaskSizes& sizes);
+  /// Tasks run again only if `recompute`; values go to a file if TaskSizes::disk is there.
+  Fitter(const Program& program, const TaskSizes& sizes, bool recompute = true);
 
   /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
@@ -51,28 +53,32 @@ class Fitter {
 
  private:
   struct Point {
-    RecomputePlan plan;
-    std::optional<Fitted> packed;
+    RecomputePlan plan;                 // runs as order_as takes them
+    std::vector<Value> offloaded = {};  // to a file
+    std::optional<Fitted> packed = {};
     bool tried = false;
   };
   void find_points();
+  void add_points_with_offloads(const Schedule& plain);
+  MemoryPlan pack_with_transfers(Schedule& schedule) const;
   /// Null if the plan breaks a rule of schedules.
   const Fitted* packed(Point& point);
 
   const Program& program_;
   const TaskSizes& sizes_;
+  bool recompute_;
   std::vector<Schedule> orders_;
   std::vector<double> seconds_;  // per task
   Fitted plain_;
   std::uint64_t bound_ = 0;
-  std::vector<Point> points_;  // cost rises, load falls; runs are tasks of the program
+  std::vector<Point> points_;  // cost rises, load falls
   bool searched_ = false;
 };
 
 /// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
-/// plan is too large, tasks run again instead of their results being kept. `floor` is found where
-/// nothing fits.
+/// plan is too large, tasks run again instead of their results being kept (if `recompute`), or
+/// results go to a file (if there is one). `floor` is found where nothing fits.
 std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor);
+                          Floor& floor, bool recompute = true);
 
 }  // namespace snug

@@ -8,6 +8,9 @@
 namespace snug {
 
 inline constexpr std::uint64_t kArenaAlign = 64;
+inline std::uint64_t arena_aligned(std::uint64_t bytes) {
+  return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
+}
 
 /// Offsets of the arena buffers of a Schedule; other buffers have none.
 struct MemoryPlan {

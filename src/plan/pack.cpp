@@ -6,10 +6,6 @@
 namespace snug {
 namespace {
 
-std::uint64_t align_up(std::uint64_t n) {
-  return (n + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
-}
-
 /// Buffers that share storage in place are one item.
 struct Blocks {
   std::vector<PackItem> items;
@@ -32,7 +28,7 @@ Blocks make_blocks(const Schedule& s) {
     PackItem& item = blocks.items[static_cast<std::size_t>(k)];
     item.lower = std::min<std::int64_t>(item.lower, buf.first);
     item.upper = std::max<std::int64_t>(item.upper, buf.last + std::int64_t{1});
-    item.bytes = std::max(item.bytes, align_up(buf.bytes));
+    item.bytes = std::max(item.bytes, arena_aligned(buf.bytes));
   }
   return blocks;
 }

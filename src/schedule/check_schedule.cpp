@@ -1,13 +1,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "schedule/schedule.h"
 
 namespace snug {
 
+namespace {
+
+/// Every value read from the file was written there before, from a buffer that held it until then.
+std::string find_transfer_fault(const Schedule& s) {
+  std::vector<std::uint32_t> made(s.buffers.size(), UINT32_MAX);  // the step that writes a buffer
+  for (std::uint32_t at = 0; at < s.steps.size(); ++at)
+    for (std::uint32_t b : s.steps[at].writes) made[b] = at;
+  std::map<std::uint64_t, const Buffer*> file;  // by offset
+  std::uint32_t begin = 0;
+  for (const Transfer& t : s.transfers) {
+    const Buffer& b = s.buffers[t.buffer];
+    const std::string what = fmt::format("transfer of %{}", b.value.node);
+    if (t.begin < begin || t.end < t.begin) return what + " is out of order";
+    begin = t.begin;
+    if (b.where != Where::Arena || b.workspace) return what + " is not of the arena";
+    if (t.offset + b.bytes > s.file_bytes) return what + " leaves the file";
+    if (t.store) {
+      if (made[t.buffer] >= t.begin) return what + " writes what is not there yet";
+      if (t.end > b.last + 1) return what + " writes a buffer that is given up";
+      for (const Buffer& other : s.buffers)
+        if (other.in_place_of == static_cast<std::int32_t>(t.buffer) && other.first < t.end)
+          return what + " writes a buffer that is overwritten";
+      const auto next = file.lower_bound(t.offset);
+      if (next != file.end() && next->first < t.offset + b.bytes) return what + " overlaps";
+      if (next != file.begin() &&
+          std::prev(next)->first + std::prev(next)->second->bytes > t.offset)
+        return what + " overlaps";
+      file[t.offset] = &b;
+    } else {
+      const auto stored = file.find(t.offset);
+      if (stored == file.end() || stored->second->value != b.value)
+        return what + " reads what is not in the file";
+      if (made[t.buffer] != UINT32_MAX) return what + " reads into a buffer that a step writes";
+      if (b.first > t.begin) return what + " reads into a buffer before its time";
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string find_fault(const Program& p, const Schedule& s) {
+  if (std::string fault = find_transfer_fault(s); !fault.empty()) return fault;
   auto at_step = [&](std::uint32_t at, std::string what) {
     return fmt::format("step {} ({}): {}", at,
                        s.steps[at].commit_copy ? "copy" : p.tasks[s.steps[at].task].name, what);
@@ -23,6 +66,8 @@ std::string find_fault(const Program& p, const Schedule& s) {
   }
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];
+    for (const Transfer& t : s.transfers)
+      if (!t.store && t.end == at) written[t.buffer] = true;
     for (std::uint32_t b : step.reads) {
       const Buffer& buf = s.buffers[b];
       if (!written[b])

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -111,11 +112,16 @@ class Orderer {
     return tasks;
   }
 
-  Schedule build(const std::vector<std::uint32_t>& tasks) const {
+  Schedule build(const std::vector<std::uint32_t>& runs,
+                 std::span<const Value> offloaded = {}) const {
     Draft d;
     add_leaves(d);
     std::vector<bool> ran(p_.tasks.size(), false);
-    for (std::uint32_t t : tasks) {
+    for (std::uint32_t t : runs) {
+      if (t >= p_.tasks.size()) {
+        add_load(d, offloaded[t - p_.tasks.size()]);
+        continue;
+      }
       add_step(d, t, ran[t]);
       ran[t] = true;
     }
@@ -127,6 +133,7 @@ class Orderer {
     for (Buffer& b : out.buffers)
       if (b.where != Where::Arena) b.last = last;
     reuse_in_place(out);
+    end_transfers(out);
     return std::move(out);
   }
 
@@ -136,6 +143,7 @@ class Orderer {
     Schedule schedule;
     std::unordered_map<Value, std::uint32_t, ValueHash> current;  // buffer that holds a value now
     std::optional<std::uint32_t> commit;                          // first step that writes shared
+    std::unordered_map<Value, std::uint64_t, ValueHash> in_file;  // offset
   };
 
   /// A buffer for `v` that the next step makes.
@@ -196,6 +204,43 @@ class Orderer {
       step.workspace = static_cast<std::int32_t>(d.schedule.buffers.size() - 1);
     }
     d.schedule.steps.push_back(std::move(step));
+  }
+
+  /// Reads `v` back; the first time, it is also written: from the first buffer it had.
+  void add_load(Draft& d, Value v) const {
+    constexpr std::uint64_t kFileAlign = 4096;
+    Schedule& s = d.schedule;
+    auto [file, is_new] = d.in_file.try_emplace(v, s.file_bytes);
+    if (is_new) {
+      const auto made = std::find_if(s.buffers.begin(), s.buffers.end(),
+                                     [&](const Buffer& b) { return !b.workspace && b.value == v; });
+      SNUG_CHECK(made != s.buffers.end(), "%{} is read back before it is made", v.node);
+      s.file_bytes += (made->bytes + kFileAlign - 1) / kFileAlign * kFileAlign;
+      s.transfers.push_back({static_cast<std::uint32_t>(made - s.buffers.begin()), true,
+                             file->second, made->first + 1, 0});
+    }
+    const std::uint32_t b = add_buffer(d, v);
+    d.current[v] = b;
+    s.transfers.push_back({b, false, file->second, s.buffers[b].first, 0});
+  }
+
+  /// A value is in the file before its buffer is given up, and back before its first read.
+  static void end_transfers(Schedule& s) {
+    if (s.transfers.empty()) return;
+    std::vector<std::uint32_t> first_read(s.buffers.size(), UINT32_MAX);
+    std::vector<bool> taken(s.buffers.size(), false);
+    for (auto at = static_cast<std::uint32_t>(s.steps.size()); at-- > 0;)
+      for (std::uint32_t b : s.steps[at].reads) first_read[b] = at;
+    for (const Buffer& b : s.buffers)
+      if (b.in_place_of >= 0) taken[static_cast<std::size_t>(b.in_place_of)] = true;
+    std::erase_if(s.transfers, [&](const Transfer& t) {  // made again before anything reads it
+      if (t.store || first_read[t.buffer] != UINT32_MAX) return false;
+      s.buffers[t.buffer].bytes = 0;
+      return true;
+    });
+    for (Transfer& t : s.transfers)
+      t.end = t.store ? s.buffers[t.buffer].last + (taken[t.buffer] ? 0 : 1) : first_read[t.buffer];
+    sort_transfers(s);
   }
 
   void add_commit_copies(Draft& d) const {
@@ -411,8 +456,16 @@ std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
 
 Schedule order(const Program& p, const TaskSizes& s) { return std::move(orders(p, s)[0]); }
 
-Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& tasks) {
-  return Orderer(p, s).build(tasks);
+Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& runs,
+                  std::span<const Value> offloaded) {
+  return Orderer(p, s).build(runs, offloaded);
+}
+
+void sort_transfers(Schedule& s) {
+  std::stable_sort(
+      s.transfers.begin(), s.transfers.end(), [](const Transfer& a, const Transfer& b) {
+        return std::tuple(a.begin, !a.store, a.end) < std::tuple(b.begin, !b.store, b.end);
+      });
 }
 
 std::string print(const Program& p, const Schedule& s) {
@@ -421,6 +474,11 @@ std::string print(const Program& p, const Schedule& s) {
   for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
     const Step& step = s.steps[at];
     if (at == s.commit) text += "     -- commit point --\n";
+    for (const Transfer& t : s.transfers)
+      if (t.begin == at)
+        text += fmt::format("     %{} {} the file, done before step {}  {} B\n",
+                            s.buffers[t.buffer].value.node, t.store ? "to" : "from", t.end,
+                            s.buffers[t.buffer].bytes);
     text += fmt::format("{:4} {:40}{}", at,
                         step.commit_copy ? "copy to shared" : p.tasks[step.task].name,
                         step.again ? " (again)" : "");

@@ -6,6 +6,7 @@
 
 #include "kernel/program.h"
 #include "target/device_info.h"
+#include "target/disk_rates.h"
 
 namespace snug {
 
@@ -38,10 +39,22 @@ struct Step {
   bool commit_copy = false;
 };
 
-/// The order of execution for one set of sizes. A value recomputed has two buffers.
+/// Takes a value to a file, or back from there into another buffer, beside the steps.
+struct Transfer {
+  std::uint32_t buffer = 0;
+  bool store = true;         // to the file
+  std::uint64_t offset = 0;  // in the file
+  std::uint32_t begin = 0;   // may start before this step runs
+  std::uint32_t end = 0;     // is done before this step runs
+};
+
+/// The order of execution for one set of sizes. A value recomputed has two buffers, and so has one
+/// that a file holds in between.
 struct Schedule {
   std::vector<Step> steps;
   std::vector<Buffer> buffers;
+  std::vector<Transfer> transfers;  // one after another, in this order: `begin` rises
+  std::uint64_t file_bytes = 0;     // size of that file
   /// First step that writes shared storage; steps.size() if none does. Every step that may fail
   /// comes before it, so a failed call leaves all shared variables as they were.
   std::uint32_t commit = 0;
@@ -62,6 +75,7 @@ struct TaskSizes {
   CallKind kind;
   std::vector<double> loop_seconds = {};  // per task, predicted: of all iterations; 0: no loop
   const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
+  const DiskRates* disk = nullptr;        // of a file that values may go to; null: none
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);
@@ -77,9 +91,14 @@ Schedule order(const Program& program, const TaskSizes& sizes);
 std::vector<Schedule> orders(const Program& program, const TaskSizes& sizes);
 
 /// The same decisions with the tasks in a given order; a task may stand in it twice (the second
-/// time it computes again what the first one made). Not verified: look for faults.
+/// time it computes again what the first one made). A number k behind those of the tasks reads
+/// offloaded[k - tasks] back from a file, where it is written once it is made. Not verified: look
+/// for faults.
 Schedule order_as(const Program& program, const TaskSizes& sizes,
-                  const std::vector<std::uint32_t>& tasks);
+                  const std::vector<std::uint32_t>& runs, std::span<const Value> offloaded = {});
+
+/// Sorts transfers as they have to run.
+void sort_transfers(Schedule& schedule);
 
 /// Independent of `order`: every read comes after its write and sees the right version of shared
 /// storage; nothing that may fail comes after the commit point; lifetimes cover all uses. Gives the

@@ -126,6 +126,29 @@ TEST(Allocation, SteadyStepsOfANetworkMakeNoneOfOurs) {
   expect_none(train, {64, 3, 16, 16});
 }
 
+TEST(Allocation, SteadyStepsWithValuesInAFileMakeNoneOfOurs) {
+  Expr x = matrix("x"), h = x, y = ivector("y");
+  std::vector<Expr> weights;
+  for (int layer = 0; layer < 6; ++layer) {
+    weights.push_back(shared(ones({64, 64})));
+    h = tanh(dot(h, weights.back()));
+  }
+  Expr loss = mean(categorical_crossentropy(softmax(h), y));
+  FunctionOptions options;
+  const std::vector<Expr> by = grad(loss, weights);
+  for (std::size_t k = 0; k < by.size(); ++k)
+    options.updates.emplace_back(weights[k], weights[k] - by[k]);
+  const std::vector<Dims> shapes{{2048, 64}, {2048}};
+  const std::int64_t plain = function({x, y}, loss, options).memory(shapes).peak;
+  options.memory = std::to_string(plain * 6 / 10);
+  options.recompute = false;
+  options.micro_batches = 1;
+  options.offload = ".";
+  Function train = function({x, y}, loss, options);
+  ASSERT_GT(train.memory(shapes).offloaded, 0);
+  expect_none(train, {2048, 64});
+}
+
 TEST(Allocation, StridedArgumentsAreCopiedIntoThePlan) {
   Expr x = matrix("x");
   Function f = function({x}, sum(sqr(x)));

@@ -105,6 +105,13 @@ TEST(Budget, EveryRemedyHolds) {
         slices = true;
         EXPECT_EQ(peak_of({.micro_batches = r.count}), r.peak);
         break;
+      case Remedy::Kind::Offload:
+        EXPECT_EQ(peak_of({.memory = std::to_string(budget),
+                           .micro_batches = 1,
+                           .recompute = false,
+                           .offload = "."}),
+                  r.peak);
+        break;
       case Remedy::Kind::Memory:
         memory = true;
         EXPECT_EQ(r.peak, plain);

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "classifier.h"
 #include "compile.h"
@@ -116,7 +118,7 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   if (budget_part > 0) {
     exe = plan(
         static_cast<std::uint64_t>(budget_part * static_cast<double>(exe->planned->plan.bytes)));
-    EXPECT_FALSE(exe->planned->recomputed.empty());
+    EXPECT_NE(exe->planned->recomputed.empty(), exe->transfers.empty());
   }
 
   Fenced arena((exe->planned->plan.bytes));
@@ -147,6 +149,11 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   state.arena = arena.data;
   state.descs = descs.data();
   state.pointers = pointers.data();
+  std::optional<OffloadFile> file;
+  if (!exe->transfers.empty()) {
+    file.emplace(std::filesystem::current_path().string()).reserve(s.file_bytes);
+    state.file = &*file;
+  }
   bind_arena(*exe, state);
   std::memcpy(buffers[0], values[0].data, static_cast<std::size_t>(values[0].bytes()));
   Watch watch(*exe, arena);
@@ -193,6 +200,19 @@ TEST(Canary, RecomputationTouchesItsPlanOnly) {
   for (int layer = 0; layer < 4; ++layer) h = dropout(tanh(dot(h, W)), 0.3, stream);
   Expr loss = sum(sqr(h));
   run_watched({x}, {loss, grad(loss, W)}, {}, {random_array({128, 64}, 2)}, {}, 0.92);
+}
+
+TEST(Canary, ValuesInAFileTouchTheirPlanOnly) {
+  Expr x = matrix("x");
+  Expr W = shared(random_array({64, 64}, 1, -0.1, 0.1), "W");
+  Expr h = x;
+  for (int layer = 0; layer < 6; ++layer) h = tanh(dot(h, W));
+  Expr loss = sum(sqr(h));
+  CompileOptions options;
+  options.recompute = false;
+  options.disk.emplace();
+  for (const double part : {0.8, 0.6})
+    run_watched({x}, {loss, grad(loss, W)}, {}, {random_array({256, 64}, 2)}, options, part);
 }
 
 TEST(Canary, MicroBatchesTouchTheirPlanOnly) {

@@ -19,7 +19,7 @@ using snug::MemoryReport;
 using snug::Remedy;
 
 struct PlanOptions {
-  std::string model, rule = "adam", precision = "float32", memory;
+  std::string model, rule = "adam", precision = "float32", memory, offload;
   std::int64_t batch = 32, micro_batches = 1;
   std::vector<std::int64_t> size;
   bool infer = false, recompute = false, fit = false, json = false;
@@ -47,6 +47,7 @@ class Subject {
     options.memory = memory;
     options.recompute = any_way || o_.recompute;
     options.micro_batches = any_way && o_.micro_batches == 1 ? 0 : o_.micro_batches;
+    options.offload = o_.offload;
     options.precision = *snug::dtype_from_name(o_.precision);
     // Steps come from layers of the model, not from lines of this file.
     const snug::OriginOverride origin(snug::origin_in_part(0, o_.model));
@@ -95,6 +96,7 @@ class Subject {
 std::vector<std::string> techniques(const MemoryReport& r) {
   std::vector<std::string> used;
   if (!r.recomputed.empty()) used.emplace_back("recompute");
+  if (r.offloaded > 0) used.emplace_back("offload");
   if (r.micro_batches > 1) used.push_back(fmt::format("micro-batch {}", r.micro_batches));
   return used;
 }
@@ -140,7 +142,7 @@ int plan(const PlanOptions& o) {
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
-  if (budget > 0 && r.peak > budget && (o.fit || o.recompute)) {
+  if (budget > 0 && r.peak > budget && (o.fit || o.recompute || !o.offload.empty())) {
     const snug::Function within = subject.function(o.memory, o.fit);
     if (auto kept = plan_if_fits(within, shapes)) r = *kept;
   }
@@ -207,6 +209,12 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptio
   command->add_option("--size", o.size, "Rows and columns of the images (default: as published)")
       ->expected(1, 2)
       ->check(CLI::Range(1, 32768));
+  command
+      ->add_option(
+          "--offload", o.offload,
+          "Values may go to a file in this directory (default: here) to keep to the budget")
+      ->expected(0, 1)
+      ->default_str(".");
   command->add_flag("--json", o.json, "For programs");
   return command;
 }
