@@ -82,6 +82,8 @@ FitOptions options_of(nb::dict given) {
     if (name == "resume") o.resume = nb::cast<bool>(value);
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
+    if (name == "recompute") o.recompute = nb::cast<bool>(value);
+    if (name == "offload" && !value.is_none()) o.offload = nb::cast<std::string>(value);
     if (name == "threads") o.threads = nb::cast<int>(value);
     if (name == "precision") o.precision = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "progress") o.progress = progress_of(value);

@@ -211,6 +211,8 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
                     .name = "train",
                     .memory = options.memory,
                     .micro_batches = options.micro_batches,
+                    .recompute = options.recompute,
+                    .offload = options.offload,
                     .precision = options.precision,
                     .threads = options.threads});
   const std::vector<Expr> trainable = model.trainable();

@@ -252,3 +252,33 @@ print(m.peak, m.arena, after.arenas, after.not_planned, after.high_water,
     assert 0 <= arenas - arena < 4096
     assert growth < MIB // 4
     assert abs(peak + residue - high_water) < 4 * MIB
+
+
+def test_values_may_go_to_a_file(tmp_path):
+    def step(**options):
+        rng = np.random.default_rng(0)
+        x, h, weights = T.matrix("x"), None, []
+        for _ in range(6):
+            weights.append(snug.shared(rng.normal(0, 0.1, (64, 64)).astype("float32")))
+            h = T.tanh(T.dot(x if h is None else h, weights[-1]))
+        loss = (h**2).mean()
+        updates = [(w, w - g) for w, g in zip(weights, T.grad(loss, weights), strict=True)]
+        return snug.function([x], loss, updates=updates, micro_batches=1, **options), weights
+
+    rows = np.random.default_rng(1).normal(size=(2048, 64)).astype("float32")
+    plain, wanted = step()
+    budget = plain.memory(rows.shape).peak * 6 // 10
+    f, weights = step(memory=budget, recompute=False, offload=tmp_path)
+    plan = f.memory(rows.shape)
+    assert plan.peak <= budget
+    assert plan.offloaded > 0
+    assert "go to a file" in str(plan)
+    for _ in range(3):
+        assert f(rows) == plain(rows)
+    for a, b in zip(weights, wanted, strict=True):
+        np.testing.assert_array_equal(a.get_value(), b.get_value())
+    assert list(tmp_path.iterdir()) == []  # the file has no name
+    with pytest.raises(FileNotFoundError, match="offload"):
+        step(memory=budget, offload=tmp_path / "missing")
+    with pytest.raises(MemoryError, match="offload=DIRECTORY"):
+        step(memory=budget, recompute=False)[0](rows)

@@ -17,7 +17,7 @@ namespace nn = snug::nn;
 
 struct TrainOptions {
   DataOptions data;
-  std::string model, out, optimizer = "adam", memory, monitor, precision = "float32";
+  std::string model, out, optimizer = "adam", memory, offload, monitor, precision = "float32";
   std::int64_t epochs = 10, batch = 32, classes = 0, patience = 0, checkpoint_steps = 0;
   double rate = 0, weight_decay = -1;
   int threads = 0;
@@ -129,6 +129,7 @@ int train(TrainOptions o) {
   options.metadata =
       nn::ModelCard{o.model, input, classes, fields[0].dtype == snug::DType::U8}.metadata();
   options.memory = o.memory;
+  options.offload = o.offload;
   options.threads = o.threads;
   options.precision = *snug::dtype_from_name(o.precision);
   fmt::print(stderr, "{}", describe(d, classes, *model, o, input));
@@ -216,6 +217,8 @@ void add_train(CLI::App& app, int& status) {
                       "What says which epoch is best: loss, accuracy, validation_loss, "
                       "validation_accuracy (default: validation_loss, or loss)");
   command->add_option("--memory", o->memory, "Budget of a step, as 512MiB");
+  command->add_option("--offload", o->offload,
+                      "A directory on a disk: values may go to a file there to keep to the budget");
   command->add_option("--threads", o->threads, "(default: all cores)");
   command
       ->add_option("--precision", o->precision,
