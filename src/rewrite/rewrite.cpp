@@ -19,9 +19,10 @@ constexpr PassRow kPasses[] = {
     {"relu_behind_pool", relu_behind_pool, "after simplify: it looks for a relu in one form"},
     {"fold_constants", fold_constants, "again: what the rules before made of numbers"},
     {"lift_shapes", lift_shapes, "again: rules before ask for the shapes of what they replaced"},
-    {"pool_without_index", pool_without_index, "after the rules that leave out what would read it"},
     {"expand", expand, "last but one: every rule before sees the whole op", true},
-    {"canonicalize", canonicalize, "last: equal parts of what was expanded become one node"},
+    {"canonicalize", canonicalize, "then: equal parts of what was expanded become one node"},
+    {"pool_without_index", pool_without_index,
+     "last: equal pools of a loss and of its gradient are one node by now, and stay so"},
 };
 
 class Runner {
