@@ -127,8 +127,11 @@ std::vector<OffloadedPlans> plans_with_offloads(const RecomputeProblem& problem,
   const std::size_t sets = std::min(kSets, offloads.size());
   for (std::size_t k = 1; k <= sets; ++k) {
     const std::size_t count = offloads.size() * k / sets;
-    const OffloadProblem with = with_offloads(problem, offloads.first(count), disk);
-    const bool searched = recompute && k * kSearched / sets > (k - 1) * kSearched / sets;
+    OffloadProblem with = with_offloads(problem, offloads.first(count), disk);
+    if (!recompute)  // but values may come back from the file several times
+      for (std::size_t t = 0; t < with.run_of.size(); ++t)
+        with.problem.tasks[t].repeatable &= with.run_of[t] >= tasks.size();
+    const bool searched = k * kSearched / sets > (k - 1) * kSearched / sets;
     OffloadedPlans found{count, searched ? find_frontier(with.problem, each)
                                          : std::vector{plain_plan(with.problem)}};
     for (RecomputePlan& plan : found.plans) {

@@ -282,3 +282,27 @@ def test_values_may_go_to_a_file(tmp_path):
         step(memory=budget, offload=tmp_path / "missing")
     with pytest.raises(MemoryError, match="offload=DIRECTORY"):
         step(memory=budget, recompute=False)[0](rows)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "momentum", "adam", "rmsprop"])
+def test_recomputation_lowers_plans_of_every_optimizer(rule):
+    model = nn.make_model("vgg-small")
+    x, y = T.tensor4("x"), T.ivector("y")
+    loss = nn.cross_entropy(model(x, training=True), y)
+    updates = getattr(optim, rule)(loss, model.parameters())
+    shapes = {"x": (256, 1, 28, 28), "y": (256,)}
+    plain = snug.function([x, y], loss, updates=updates, plan_only=True).memory(**shapes)
+    budget = plain.peak - plain.arena // 5
+    f = snug.function([x, y], loss, updates=updates, plan_only=True, memory=budget, micro_batches=1)
+    plan = f.memory(**shapes)
+    assert plan.peak <= budget
+    assert plan.recomputed
+
+
+def test_a_training_step_computes_no_layer_twice():
+    f, _ = training("vgg-small", "sgd")
+    f(np.zeros((2, 1, 28, 28), "float32"), np.zeros(2, "int32"))
+    schedule = f.explain().split("== schedule and plan")[1]
+    forward = [line for line in schedule.splitlines() if " conv2d_last " in line]
+    assert len(forward) == 4
+    assert schedule.count(" max_pool_last ") == 2
