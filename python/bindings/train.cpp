@@ -83,6 +83,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
     if (name == "threads") o.threads = nb::cast<int>(value);
+    if (name == "activations") o.activations = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "precision") o.precision = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "progress") o.progress = progress_of(value);
     if (name == "on_epoch") o.on_epoch = callback_of(value);

@@ -261,6 +261,7 @@ def function(
     memory: str | int | None = None,
     micro_batches: int = 0,
     recompute: bool = True,
+    activations: str = "float32",
     plan_only: bool = False,
     precision: str = "float32",
     threads: int | None = None,
@@ -281,6 +282,8 @@ def function(
                 soon as sizes are known; a MemoryError says what would fit if there is none
     micro_batches   slices that the batch runs in; 1: never, 0: if the budget needs it
     recompute   the budget may have tasks run again
+    activations     "bfloat16": where no exact way keeps to the budget, float32 values that are kept
+                for the backward part may be rounded, which changes gradients and nothing else
     plan_only   make no code: for f.memory and snug.max_batch
     precision   "bfloat16": products and convolutions of float32 round operands and results, which
                 some CPUs do many times as fast; sums, parameters and the rest stay float32
@@ -358,7 +361,7 @@ def function(
     _count("threads", chosen_threads, 0)
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
-    check_precision("function", precision)
+    check_precision("function", precision, activations)
     if budget is not None and not isinstance(budget, (str, int)):
         raise error(
             TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"
@@ -376,6 +379,7 @@ def function(
         memory="" if budget is None else str(budget),
         micro_batches=micro_batches,
         recompute=bool(recompute),
+        activations=activations,
         plan_only=bool(plan_only),
         precision=precision,
         mode=chosen.kind,

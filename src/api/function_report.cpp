@@ -111,6 +111,17 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   }
 }
 
+namespace {
+
+std::int64_t rounded_activations(const Lowered& lowered) {
+  std::int64_t count = 0;
+  for (const Node& n : lowered.program.graph.nodes()) count += n.op == &kToBfloat16Op;
+  for (const auto& [node, inner] : lowered.inner) count += rounded_activations(*inner);
+  return count;
+}
+
+}  // namespace
+
 MemoryReport FunctionImpl::report(const SizeSources& from) {
   if (has_choice())
     if (FunctionImpl* way = choose(from)) {
@@ -145,6 +156,7 @@ MemoryReport FunctionImpl::report(const SizeSources& from) {
   r.not_planned = not_planned_bytes();
   r.recomputed = planned.recomputed;
   r.micro_batches = compile_.micro_batches;
+  r.rounded = rounded_activations(*l);
   if (compile_.device) r.seconds = planned.seconds;
   if (!assumed.empty())
     r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
@@ -189,6 +201,11 @@ std::string FunctionImpl::explain() {
                       print(trace_.placed));
   for (const std::string& reason : trace_.place.reasons)
     text += fmt::format("placement: {}\n", reason);
+  if (const std::int64_t count = lowered_ ? rounded_activations(*lowered_) : 0)
+    text += fmt::format(
+        "\n== activations ==\n{} kept for the backward part in bfloat16: lossy, derivatives "
+        "change\n",
+        count);
   text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * trace_.fuse_seconds,
                       lowered_ ? describe_tasks(*lowered_) : "");
   text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
@@ -207,6 +224,7 @@ std::int64_t FunctionImpl::arena_bytes() const {
     std::lock_guard lock(compile_mutex_);
     for (const auto& [count, variant] : variants_)
       if (variant) others += variant->arena_bytes();
+    if (rounded_) others += rounded_->arena_bytes();
   }
   std::lock_guard lock(context_mutex_);
   std::uint64_t bytes = claim_;

@@ -57,6 +57,7 @@ std::string Remedy::flag() const {
     case Kind::Batch: return fmt::format("--batch {}", count);
     case Kind::Recompute: return "--recompute";
     case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
+    case Kind::Activations: return "--precision bfloat16-activations";
     case Kind::Memory: return fmt::format("--memory {}", peak);
   }
   return "";
@@ -66,6 +67,7 @@ std::string Remedy::option() const {
     case Kind::Batch: return fmt::format("a batch of {}", count);
     case Kind::Recompute: return "recompute=True";
     case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
+    case Kind::Activations: return "activations=\"bfloat16\"";
     case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
   }
   return "";
@@ -82,11 +84,13 @@ std::string describe(std::span<const Remedy> remedies, bool as_flags) {
 }
 
 FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute,
-                                            std::int64_t micro_batches) const {
+                                            std::int64_t micro_batches,
+                                            RoundActivations round) const {
   CompileOptions options = compile_;
   options.budget = budget;
   options.recompute = recompute;
   options.micro_batches = micro_batches;
+  options.round = round;
   // Measuring takes a moment: only where time decides.
   options.device = budget || options_.plan_only ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
@@ -137,6 +141,12 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
       add(Remedy::Kind::MicroBatches, count, *r, rows);
       break;
     }
+  if (compile_.round == RoundActivations::Never)
+    if (const auto r = plan(*planner(budget, compile_.recompute, compile_.micro_batches,
+                                     RoundActivations::Always),
+                            from);
+        r && r->rounded)
+      add(Remedy::Kind::Activations, 0, *r, rows);
   add(Remedy::Kind::Memory, 0, base, rows);
   return found;
 }

@@ -84,6 +84,7 @@ struct FitOptions {
 
   std::string memory = {};         // budget of a step, as in FunctionOptions
   std::int64_t micro_batches = 0;  // as in FunctionOptions
+  DType activations = DType::F32;  // as in FunctionOptions
   int threads = 0;
   /// As in FunctionOptions, of the step and the evaluation. Parameters stay float32.
   DType precision = DType::F32;

@@ -211,6 +211,7 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
                     .name = "train",
                     .memory = options.memory,
                     .micro_batches = options.micro_batches,
+                    .activations = options.activations,
                     .precision = options.precision,
                     .threads = options.threads});
   const std::vector<Expr> trainable = model.trainable();

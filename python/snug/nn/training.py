@@ -87,6 +87,7 @@ def fit(
     seed: int = 0,
     memory: str | int | None = None,
     micro_batches: int = 0,
+    activations: str = "float32",
     threads: int = 0,
     precision: str = "float32",
     progress: str = "auto",
@@ -107,8 +108,8 @@ def fit(
         them and the best stay, and "model.safetensors" at the end. resume: goes on from the newest
         valid one. A training that was killed at any moment and resumed gives the same bits as one
         that was not.
-    memory, micro_batches, threads, precision: as of snug.function. With "bfloat16" parameters,
-        their state and what is saved stay float32.
+    memory, micro_batches, activations, threads, precision: as of snug.function. With "bfloat16"
+        parameters, their state and what is saved stay float32.
     progress: "auto" (a bar on a terminal, else a line per epoch), "bar", "lines" or "silent".
     on_epoch: called with every epoch; ends the training if it gives False. It may prune the model,
         if `prune(model, 0)` was called before the training.
@@ -175,7 +176,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
     loader = _loader(options.pop("data"), batch, shuffle, seed)
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
-    check_precision("fit", options["precision"])
+    check_precision("fit", options["precision"], options.get("activations", "float32"))
     if options["folder"] is not None:
         options["folder"] = os.fspath(options["folder"])
     rate = options.pop("rate")
