@@ -27,8 +27,9 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// The stages after rewriting; loops bring their bodies along.
-std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options) {
+/// The stages after rewriting; loops bring their bodies along. `round`: activations.
+std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options,
+                                      bool round) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
   Graph turned = prefer_channels_last(placed, cpu_library());
@@ -38,7 +39,14 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
   verify(absorbed, "absorb_bias");
   Graph copied = insert_copies(absorbed, cpu_library());
   verify(copied, "insert_copies");
-  out->program = fuse(copied, cpu_library(), {.strict_math = options.strict_math});
+  const FuseOptions fusing{.strict_math = options.strict_math};
+  out->program = fuse(copied, cpu_library(), fusing);
+  if (round) {
+    // After fusion, which decides what is kept; the graph is then fused anew.
+    const Graph rounded = round_activations(out->program);
+    verify(rounded, "round_activations");
+    out->program = fuse(rounded, cpu_library(), fusing);
+  }
   verify(out->program);
   for (Task& t : out->program.tasks) {
     if (t.kind != Task::Kind::Loop) continue;
@@ -46,7 +54,7 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
     auto inner = lower_placed(
         states_as_updates(*loop.inner, static_cast<std::uint32_t>(1 + loop.attrs.integer("n_seq")),
                           static_cast<std::uint32_t>(loop.attrs.integer("n_state"))),
-        options);
+        options, round && loop.attrs.flag("blocks"));
     for (const Task& x : inner->program.tasks) t.may_fail |= x.may_fail;
     t.may_fail |= requirements_vary(*inner);
     out->inner[t.index] = std::move(inner);
@@ -80,7 +88,8 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   trace.rewrite_seconds = watch.lap();
   trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
-  std::unique_ptr<Lowered> out = lower_placed(trace.placed, options);
+  std::unique_ptr<Lowered> out = lower_placed(
+      trace.placed, options, options.round == RoundActivations::Always);
   trace.fuse_seconds = watch.lap();
   return out;
 }

@@ -12,11 +12,19 @@
 
 namespace snug {
 
+/// Whether what is kept for the backward part is kept in bfloat16.
+enum class RoundActivations : std::uint8_t {
+  Never,
+  IfNeeded,  // where no exact way keeps to the budget
+  Always,
+};
+
 struct CompileOptions {
   std::vector<std::string> disabled_passes = {};
   bool strict_math = false;
   int threads = 1;
   bool bfloat16_products = false;
+  RoundActivations round = RoundActivations::Never;  // a program is made of Always only
   std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
   bool recompute = true;     // tasks may run again to keep to the budget

@@ -188,6 +188,8 @@ FunctionOptions options_of(const nb::dict& options) {
   o.micro_batches = nb::cast<std::int64_t>(options["micro_batches"]);
   o.recompute = nb::cast<bool>(options["recompute"]);
   o.offload = nb::cast<std::string>(options["offload"]);
+  o.activations =
+      dtype_from_name(nb::cast<std::string>(options["activations"])).value_or(DType::Bool);
   o.plan_only = nb::cast<bool>(options["plan_only"]);
   o.mode = mode_of(nb::cast<std::string>(options["mode"]));
   nb::object guarded = options["guarded"];

@@ -34,6 +34,7 @@ nb::dict as_dict(const MemoryReport& r) {
   d["recomputed"] = nb::cast(r.recomputed);
   d["offloaded"] = r.offloaded;
   d["micro_batches"] = r.micro_batches;
+  d["rounded"] = r.rounded;
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
@@ -61,6 +62,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("optimizer", &MemoryReport::optimizer)
       .def_ro("constants", &MemoryReport::constants)
       .def_ro("micro_batches", &MemoryReport::micro_batches)
+      .def_ro("rounded", &MemoryReport::rounded)
       .def_ro("seconds", &MemoryReport::seconds)
       .def_ro("gradients", &MemoryReport::gradients)
       .def_ro("activations", &MemoryReport::activations)

@@ -85,6 +85,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "recompute") o.recompute = nb::cast<bool>(value);
     if (name == "offload" && !value.is_none()) o.offload = nb::cast<std::string>(value);
     if (name == "threads") o.threads = nb::cast<int>(value);
+    if (name == "activations") o.activations = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "precision") o.precision = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "progress") o.progress = progress_of(value);
     if (name == "on_epoch") o.on_epoch = callback_of(value);

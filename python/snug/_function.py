@@ -263,6 +263,7 @@ def function(
     micro_batches: int = 0,
     recompute: bool = True,
     offload: str | os.PathLike[str] | None = None,
+    activations: str = "float32",
     plan_only: bool = False,
     precision: str = "float32",
     threads: int | None = None,
@@ -285,6 +286,8 @@ def function(
     recompute   the budget may have tasks run again
     offload     a directory on a disk: the budget may have values go to a file there while nothing
                 reads them
+    activations     "bfloat16": where no exact way keeps to the budget, float32 values that are kept
+                for the backward part may be rounded, which changes gradients and nothing else
     plan_only   make no code: for f.memory and snug.max_batch
     precision   "bfloat16": products and convolutions of float32 round operands and results, which
                 some CPUs do many times as fast; sums, parameters and the rest stay float32
@@ -362,7 +365,7 @@ def function(
     _count("threads", chosen_threads, 0)
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
-    check_precision("function", precision)
+    check_precision("function", precision, activations)
     if budget is not None and not isinstance(budget, (str, int)):
         raise error(
             TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"
@@ -381,6 +384,7 @@ def function(
         micro_batches=micro_batches,
         recompute=bool(recompute),
         offload="" if offload is None else os.fspath(offload),
+        activations=activations,
         plan_only=bool(plan_only),
         precision=precision,
         mode=chosen.kind,

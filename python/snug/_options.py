@@ -8,13 +8,19 @@ from snug._config import config
 from snug._errors import error
 
 
-def check_precision(where: str, precision: Any) -> None:
-    """An error unless it is a precision that functions can have."""
+def check_precision(where: str, precision: Any, activations: Any = "float32") -> None:
+    """An error unless functions can have them."""
     if precision not in ("float32", "bfloat16"):
         raise error(
             ValueError,
             f"{where}: precision is {precision!r}",
             "choose 'float32' or 'bfloat16'; for float64 build the expressions in float64",
+        )
+    if activations not in ("float32", "bfloat16"):
+        raise error(
+            ValueError,
+            f"{where}: activations is {activations!r}",
+            "choose 'float32' or 'bfloat16'",
         )
 
 
@@ -30,6 +36,7 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "micro_batches": 0,
         "recompute": True,
         "offload": "",
+        "activations": "float32",
         "plan_only": False,
         "mode": "fast",
         "guarded": (False, False, False),

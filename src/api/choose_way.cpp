@@ -35,7 +35,9 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
   for (std::size_t i = 0; i < other.contexts_.size(); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   if (options.micro_batches == other.compile_.micro_batches &&
-      options.bfloat16_products == other.compile_.bfloat16_products) {
+      options.bfloat16_products == other.compile_.bfloat16_products &&
+      (options.round == RoundActivations::Always) ==
+          (other.compile_.round == RoundActivations::Always)) {
     lowered_ = other.lowered_;  // planned otherwise, but the same tasks
     return;
   }
@@ -56,7 +58,10 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
   auto [it, is_new] = variants_.try_emplace(count);
   if (!is_new || !not_in_slices_.empty()) return it->second.get();
   try {
-    it->second = planner(compile_.budget, compile_.recompute, count, compile_.disk);
+    Ways ways = own_ways();
+    ways.micro_batches = count;
+    ways.round = settled_rounding();
+    it->second = planner(ways);
   } catch (const Error& e) {
     if (e.fault() != Fault::Value) throw;
     not_in_slices_ = e.message();
@@ -127,7 +132,8 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
       std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
   const std::int64_t rows = batched == end ? kUnknownRows : (*batched)[0];
   for (std::int64_t count : kSlices) {
-    FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
+    const bool possible = compile_.micro_batches == 0 && count <= rows;
+    FunctionImpl* const variant = possible ? in_slices(count) : nullptr;
     if (!variant) break;
     try {
       std::lock_guard lock(variant->compile_mutex_);
@@ -137,8 +143,26 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
       if (e.fault() != Fault::Memory) throw;
     }
   }
-  if (refusal) refuse(from, *refusal);
-  return nullptr;
+  if (!refusal) return nullptr;
+  if (FunctionImpl* way = choose_rounded(from)) return way;
+  refuse(from, *refusal);
+}
+
+FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
+  if (compile_.round != RoundActivations::IfNeeded) return nullptr;
+  if (!rounded_) {
+    Ways ways = own_ways();
+    ways.round = RoundActivations::Always;
+    rounded_ = planner(ways);
+  }
+  try {
+    std::lock_guard lock(rounded_->compile_mutex_);
+    FunctionImpl* const way = rounded_->choose(from);
+    return way ? way : rounded_.get();
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory) throw;
+    return nullptr;
+  }
 }
 
 FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {

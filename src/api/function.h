@@ -39,6 +39,10 @@ struct FunctionOptions {
   bool recompute = true;  // the budget may have tasks run again
   /// A directory on a disk: the budget may have values go to a file there while nothing reads them.
   std::string offload = {};
+  /// BF16: float32 values that are kept for the backward part may be kept in bfloat16, which changes
+  /// derivatives, where no exact way keeps to the budget; with `always_round`, anyhow.
+  DType activations = DType::F32;
+  bool always_round = false;
   bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error
   Mode mode = Mode::Fast;
   Guarded guarded = {};
@@ -65,7 +69,7 @@ struct ArgView {
 
 /// A way to fit a budget, which was planned.
 struct Remedy {
-  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Offload, Memory };
+  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Offload, Activations, Memory };
   Kind kind = Kind::Memory;
   std::int64_t count = 0;      // rows of the batch, or slices
   std::int64_t peak = 0;       // bytes
@@ -139,7 +143,8 @@ class Function {
   using Values = std::vector<std::optional<std::int64_t>>;
   MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
   /// Ways to keep to `budget` bytes where the plain plan for these shapes does not, each planned:
-  /// a smaller batch (axis 0), tasks that run again, slices of the batch, more memory.
+  /// a smaller batch (axis 0), tasks that run again, slices of the batch, activations in bfloat16,
+  /// more memory.
   std::vector<Remedy> remedies(std::span<const Dims> shapes, std::uint64_t budget,
                                const Values& values = {}) const;
   /// The largest batch that fits the budget `memory` ("4GiB"; empty: that of the function) by the

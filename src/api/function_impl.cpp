@@ -30,6 +30,9 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   if (options.precision != DType::F32 && options.precision != DType::BF16)
     fail(Fault::Value, fmt::format("function: precision is {}", name_of(options.precision)),
          "choose float32 or bfloat16");
+  if (options.activations != DType::F32 && options.activations != DType::BF16)
+    fail(Fault::Value, fmt::format("function: activations is {}", name_of(options.activations)),
+         "choose float32 or bfloat16");
   take_signature(inputs, outputs);
   graph_ = capture_stages(inputs, outputs, options);
   std::unordered_set<std::uint32_t> updated;
@@ -43,6 +46,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   options_.givens.clear();
   options_.shapes.clear();
   compile_.bfloat16_products = options.precision == DType::BF16 && options.mode == Mode::Fast;
+  if (options.activations == DType::BF16)
+    compile_.round = options.always_round ? RoundActivations::Always : RoundActivations::IfNeeded;
   compile_.micro_batches = options.micro_batches;
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
@@ -285,6 +290,7 @@ void FunctionImpl::free() {
     plans_.clear();
     for (auto& [count, variant] : variants_)
       if (variant) variant->free();
+    if (rounded_) rounded_->free();
   }
   {
     std::lock_guard lock(context_mutex_);
@@ -312,6 +318,7 @@ void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visi
   if (stage_) stage_->visit_shared(visit);
   for (const auto& [count, variant] : variants_)
     if (variant) variant->visit_shared(visit);
+  if (rounded_) rounded_->visit_shared(visit);
 }
 
 }  // namespace snug

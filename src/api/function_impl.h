@@ -141,18 +141,44 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::vector<Remedy> remedies(const SizeSources& from, std::uint64_t budget);
   [[noreturn]] void refuse(const SizeSources& from, const Error& why);
   /// Another way to run a call may be chosen to fit the budget.
-  bool has_choice() const { return compile_.budget && compile_.micro_batches == 0 && !stage_; }
+  bool has_choice() const {
+    return compile_.budget && !stage_ &&
+           (compile_.micro_batches == 0 || compile_.round == RoundActivations::IfNeeded);
+  }
   /// The way to run for given sizes: null for this function as it is, or one of its variants in
-  /// slices, whichever fits the budget and is predicted to be faster. A Memory error if none fits.
+  /// slices, whichever fits the budget and is predicted to be faster; if none is exact, the same
+  /// with rounded activations, if they may be. A Memory error if none fits.
   FunctionImpl* choose(const SizeSources& from);
+  /// As `choose`, among the ways that round activations; null if they may not, or if none fits.
+  FunctionImpl* choose_rounded(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);
   /// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
   static constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);
+  /// The rounding of a variant that is one way among others.
+  RoundActivations settled_rounding() const {
+    return compile_.round == RoundActivations::Always ? RoundActivations::Always
+                                                      : RoundActivations::Never;
+  }
   using Planner = std::shared_ptr<FunctionImpl>;
-  Planner planner(std::uint64_t budget, bool recompute, std::int64_t micro_batches,
-                  const std::optional<DiskRates>& disk = {}) const;
+  /// What a plan may do.
+  struct Ways {
+    std::uint64_t budget = 0;
+    bool recompute = false;
+    std::int64_t micro_batches = 1;
+    RoundActivations round = RoundActivations::Never;
+    std::optional<DiskRates> disk = {};
+  };
+  Ways own_ways() const {
+    return {compile_.budget, compile_.recompute, compile_.micro_batches, compile_.round,
+            compile_.disk};
+  }
+  Ways plain_ways() const {
+    return {.micro_batches = std::max<std::int64_t>(1, compile_.micro_batches),
+            .round = settled_rounding()};
+  }
+  Planner planner(const Ways& ways) const;
   void make_callable();
   std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
   void bind(CallContext& context, std::span<std::byte* const> outputs);
@@ -180,6 +206,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// In slices, by their number, and why there are none.
   std::map<std::int64_t, std::shared_ptr<FunctionImpl>> variants_;
   std::string not_in_slices_;
+  std::shared_ptr<FunctionImpl> rounded_;  // the variant that rounds activations
   struct Choice {
     std::vector<std::int64_t> key;  // values of lowered_->key
     FunctionImpl* way;              // as `choose` gives it

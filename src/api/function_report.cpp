@@ -101,9 +101,7 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
   std::lock_guard guard(compile_mutex_);
   try {
     // Planned apart, so that calls do not find plans for sizes that were only asked about.
-    MemoryReport r =
-        planner(compile_.budget, compile_.recompute, compile_.micro_batches, compile_.disk)
-            ->report(from);
+    MemoryReport r = planner(own_ways())->report(from);
     r.exported = std::move(exported);
     return r;
   } catch (const Error& e) {
@@ -111,6 +109,17 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
     refuse(from, e);
   }
 }
+
+namespace {
+
+std::int64_t rounded_activations(const Lowered& lowered) {
+  std::int64_t count = 0;
+  for (const Node& n : lowered.program.graph.nodes()) count += n.op == &kToBfloat16Op;
+  for (const auto& [node, inner] : lowered.inner) count += rounded_activations(*inner);
+  return count;
+}
+
+}  // namespace
 
 MemoryReport FunctionImpl::report(const SizeSources& from) {
   if (has_choice())
@@ -148,6 +157,7 @@ MemoryReport FunctionImpl::report(const SizeSources& from) {
   for (const Transfer& t : planned.schedule.transfers)
     if (t.store) r.offloaded += static_cast<std::int64_t>(planned.schedule.buffers[t.buffer].bytes);
   r.micro_batches = compile_.micro_batches;
+  r.rounded = rounded_activations(*l);
   if (compile_.device) r.seconds = planned.seconds;
   if (!assumed.empty())
     r.note = fmt::format("planned for {} = 0; give its value to plan for another", assumed);
@@ -192,6 +202,11 @@ std::string FunctionImpl::explain() {
                       print(trace_.placed));
   for (const std::string& reason : trace_.place.reasons)
     text += fmt::format("placement: {}\n", reason);
+  if (const std::int64_t count = lowered_ ? rounded_activations(*lowered_) : 0)
+    text += fmt::format(
+        "\n== activations ==\n{} kept for the backward part in bfloat16: lossy, derivatives "
+        "change\n",
+        count);
   text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * trace_.fuse_seconds,
                       lowered_ ? describe_tasks(*lowered_) : "");
   text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
@@ -210,6 +225,7 @@ std::int64_t FunctionImpl::arena_bytes() const {
     std::lock_guard lock(compile_mutex_);
     for (const auto& [count, variant] : variants_)
       if (variant) others += variant->arena_bytes();
+    if (rounded_) others += rounded_->arena_bytes();
   }
   std::lock_guard lock(context_mutex_);
   std::uint64_t bytes = claim_;

@@ -54,6 +54,7 @@ struct MemoryReport {
   std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
   std::int64_t offloaded = 0;      // bytes of values that a file holds while nothing reads them
   std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in
+  std::int64_t rounded = 0;        // activations that are kept in bfloat16: lossy
   double seconds = 0;              // predicted for one call; 0: not predicted
   /// Shared variables whose memory somebody holds: "W (4.00 MiB)". A call that updates one leaves
   /// that memory to its holder and takes new memory.

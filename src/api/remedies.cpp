@@ -59,6 +59,7 @@ std::string Remedy::flag() const {
     case Kind::Recompute: return "--recompute";
     case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
     case Kind::Offload: return "--offload";
+    case Kind::Activations: return "--precision bfloat16-activations";
     case Kind::Memory: return fmt::format("--memory {}", peak);
   }
   return "";
@@ -69,6 +70,7 @@ std::string Remedy::option() const {
     case Kind::Recompute: return "recompute=True";
     case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
     case Kind::Offload: return "offload=DIRECTORY";
+    case Kind::Activations: return "activations=\"bfloat16\"";
     case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
   }
   return "";
@@ -84,23 +86,23 @@ std::string describe(std::span<const Remedy> remedies, bool as_flags) {
   return text;
 }
 
-FunctionImpl::Planner FunctionImpl::planner(std::uint64_t budget, bool recompute,
-                                            std::int64_t micro_batches,
-                                            const std::optional<DiskRates>& disk) const {
+FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
   CompileOptions options = compile_;
-  options.budget = budget;
-  options.recompute = recompute;
-  options.micro_batches = micro_batches;
-  options.disk = disk;
+  options.budget = ways.budget;
+  options.recompute = ways.recompute;
+  options.micro_batches = ways.micro_batches;
+  options.round = ways.round;
+  options.disk = ways.disk;
   // Measuring takes a moment: only where time decides.
-  options.device = budget || options_.plan_only ? &measured_host() : measured_host_if_known();
+  options.device = ways.budget || options_.plan_only ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
 }
 
 std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_t budget) {
   const auto limit = static_cast<std::int64_t>(budget);
-  const std::int64_t slices = std::max<std::int64_t>(1, compile_.micro_batches);
-  const Planner plain = planner(0, false, slices);
+  const Ways as_it_is = plain_ways();
+  const std::int64_t slices = as_it_is.micro_batches;
+  const Planner plain = planner(as_it_is);
   const MemoryReport base = plain->report(from);
   const std::span<const Dims> shapes(from.shapes.data(), argument_count_);
   const std::vector<std::size_t> batched = batched_inputs(shapes, 0);
@@ -131,28 +133,40 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     const std::int64_t n = largest(rows - 1, [&](std::int64_t k) { return with(k).has_value(); });
     if (n > 0) add(Remedy::Kind::Batch, n, *with(n), n);
   }
-  if (const auto r = plan(*planner(budget, true, slices), from); r && !r->recomputed.empty())
+  Ways again = as_it_is;
+  again.budget = budget;
+  again.recompute = true;
+  if (const auto r = plan(*planner(again), from); r && !r->recomputed.empty())
     add(Remedy::Kind::Recompute, 0, *r, rows);
   if (slices == 1)
     for (std::int64_t count : kSlices) {
       const FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
       if (!variant) break;
-      const auto r = plan(*variant->planner(0, false, count), from);
+      const auto r = plan(*variant->planner(variant->plain_ways()), from);
       if (!r) continue;
       add(Remedy::Kind::MicroBatches, count, *r, rows);
       break;
     }
-  if (const std::optional<DiskRates> disk = compile_.disk ? compile_.disk : some_disk_rates())
-    if (const auto r = plan(*planner(budget, false, slices, disk), from); r && r->offloaded)
+  Ways to_file = as_it_is;
+  to_file.budget = budget;
+  to_file.disk = compile_.disk ? compile_.disk : some_disk_rates();
+  if (to_file.disk)
+    if (const auto r = plan(*planner(to_file), from); r && r->offloaded)
       add(Remedy::Kind::Offload, 0, *r, rows);
+  if (compile_.round == RoundActivations::Never) {
+    Ways rounded = own_ways();
+    rounded.budget = budget;
+    rounded.round = RoundActivations::Always;
+    if (const auto r = plan(*planner(rounded), from); r && r->rounded)
+      add(Remedy::Kind::Activations, 0, *r, rows);
+  }
   add(Remedy::Kind::Memory, 0, base, rows);
   return found;
 }
 
 void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
   if (planner_) throw why;
-  const MemoryReport plain =
-      planner(0, false, std::max<std::int64_t>(1, compile_.micro_batches))->report(from);
+  const MemoryReport plain = planner(plain_ways())->report(from);
   std::string ways = describe(remedies(from, compile_.budget), false);
   ways.pop_back();  // the end of the last line
   throw Error(Fault::Memory,
@@ -171,8 +185,9 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
       axis < 0 ? std::vector<std::size_t>{}
                : batched_inputs(shapes, static_cast<std::size_t>(axis));
   if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
-  const Planner planned =
-      planner(budget, compile_.recompute, compile_.micro_batches, compile_.disk);
+  Ways ways = own_ways();
+  ways.budget = budget;
+  const Planner planned = planner(ways);
   SizeSources from = size_sources(shapes, values, false);
   Function::MaxBatch best;
   const auto fits = [&](std::int64_t n) {

@@ -36,6 +36,7 @@ class MemoryChooser {
       if (!s.extent) need(s.value);
     for (std::uint32_t id = 0; id < memory_.size(); ++id) {
       NodeKind kind = units_.kind[id];
+      if (g_.node(id).op == &kToBfloat16Op) need({id, 0});
       if (kind == NodeKind::IndexView) continue;
       for (Value v : units_.data_of(g_, id)) {
         if (kind != NodeKind::Fused) {

@@ -192,8 +192,9 @@ class UnitFinder {
     if (c.nodes.size() >= options_.max_nodes) return false;
     if (!c.nodes.empty() && operand_estimate(c, unit, id) > options_.max_operands) return false;
     // A value with elements in memory views of this very unit cannot be read before it is written.
+    // What is kept in bfloat16 is read by later kernels: in this one it would be kept as it is.
     for (Value v : data_of(id))
-      if (unit_of(v) == unit && !inside(unit, v)) return false;
+      if (unit_of(v) == unit && (!inside(unit, v) || g_.node(v).op == &kToBfloat16Op)) return false;
     auto map = match_axes(unit, id);
     if (!map) return false;
     std::uint32_t covered = axes_of(*map), all = c.required_axes(sizes_);

@@ -75,11 +75,18 @@ Graph insert_copies(const Graph& graph, LibraryTable library);
 /// tasks and loops. Needs: insert_copies.
 Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& options = {});
 
+/// The graph of a program with the float32 values that its forward tasks make and its backward tasks
+/// read kept in bfloat16 in between, at half the memory: forward tasks read them as they are, so
+/// only derivatives change. Lossy: only if asked for. Values that decide something (which one is
+/// the largest, an index), outputs, and those that together are a hundredth of all stay exact.
+Graph round_activations(const Program& program);
+
 /// Every value that has memory is written once, before it is read; every output has memory.
 void verify(const Program& program);
 std::string print(const Program& program);
 
-/// The identity that insert_copies inserts, and what absorb_bias makes.
-extern const OpDef kCopyOp, kAffineOp;
+/// The identity that insert_copies inserts, what absorb_bias makes, and the conversions of
+/// round_activations: the first is always in memory, and no kernel both makes and reads it.
+extern const OpDef kCopyOp, kAffineOp, kToBfloat16Op, kFromBfloat16Op;
 
 }  // namespace snug

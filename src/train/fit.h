@@ -83,9 +83,10 @@ struct FitOptions {
   std::map<std::string, std::string> metadata = {};  // of "model.safetensors"
 
   std::string memory = {};         // budget of a step, as in FunctionOptions
-  std::int64_t micro_batches = 0;  // as in FunctionOptions, and so are the next two
+  std::int64_t micro_batches = 0;  // as in FunctionOptions, and so are the next three
   bool recompute = true;
   std::string offload = {};
+  DType activations = DType::F32;
   int threads = 0;
   /// As in FunctionOptions, of the step and the evaluation. Parameters stay float32.
   DType precision = DType::F32;

@@ -213,6 +213,7 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
                     .micro_batches = options.micro_batches,
                     .recompute = options.recompute,
                     .offload = options.offload,
+                    .activations = options.activations,
                     .precision = options.precision,
                     .threads = options.threads});
   const std::vector<Expr> trainable = model.trainable();

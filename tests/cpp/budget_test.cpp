@@ -116,6 +116,13 @@ TEST(Budget, EveryRemedyHolds) {
         memory = true;
         EXPECT_EQ(r.peak, plain);
         continue;
+      case Remedy::Kind::Activations:
+        EXPECT_EQ(peak_of({.memory = std::to_string(budget),
+                           .micro_batches = 1,
+                           .recompute = false,
+                           .activations = DType::BF16}),
+                  r.peak);
+        break;
       case Remedy::Kind::Recompute:
         EXPECT_EQ(peak_of({.memory = std::to_string(budget), .micro_batches = 1}), r.peak);
         break;

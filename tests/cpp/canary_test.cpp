@@ -254,11 +254,17 @@ TEST(Canary, TrainingOfNetworksTouchesItsPlanOnly) {
   train_watched(convnet(), {4, 3, 12, 12}, 5, "adam", 0);
   train_watched(convnet(), {3, 3, 12, 12}, 5, "momentum", 1);
   train_watched(nn::models::make("lenet"), {2, 1, 28, 28}, 10, "sgd", 0);
-  CompileOptions slices;
+  CompileOptions slices, rounded;
   slices.micro_batches = 2;
-  auto mlp =
-      nn::sequential({nn::dense(40), nn::activation("tanh"), nn::dropout(0.5), nn::dense(5)});
-  train_watched(mlp, {5, 30}, 5, "adam", 0, slices);
+  rounded.round = RoundActivations::Always;
+  train_watched(convnet(), {4, 3, 12, 12}, 5, "adam", 0, rounded);
+  auto mlp = [] {
+    return nn::sequential(
+        {nn::dense(40), nn::activation("tanh"), nn::dropout(0.5), nn::dense(5)});
+  };
+  train_watched(mlp(), {5, 30}, 5, "adam", 0, slices);
+  slices.round = RoundActivations::Always;
+  train_watched(mlp(), {5, 30}, 5, "adam", 0, slices);
 }
 
 TEST(Canary, MasksAndLoopsTouchTheirPlanOnly) {

@@ -18,8 +18,11 @@ using snug::Expr;
 using snug::MemoryReport;
 using snug::Remedy;
 
+constexpr const char* kRounded = "bfloat16-activations";
+
 struct PlanOptions {
-  std::string model, rule = "adam", precision = "float32", memory, offload;
+  std::string model, rule = "adam", memory, offload;
+  std::vector<std::string> precision = {"float32"};  // of products, activations
   std::int64_t batch = 32, micro_batches = 1;
   std::vector<std::int64_t> size;
   bool infer = false, recompute = false, fit = false, json = false;
@@ -48,7 +51,13 @@ class Subject {
     options.recompute = any_way || o_.recompute;
     options.micro_batches = any_way && o_.micro_batches == 1 ? 0 : o_.micro_batches;
     options.offload = o_.offload;
-    options.precision = *snug::dtype_from_name(o_.precision);
+    for (const std::string& p : o_.precision)
+      if (p == kRounded) {
+        options.activations = snug::DType::BF16;
+        options.always_round = true;
+      } else if (p == "bfloat16") {
+        options.precision = snug::DType::BF16;
+      }
     // Steps come from layers of the model, not from lines of this file.
     const snug::OriginOverride origin(snug::origin_in_part(0, o_.model));
     const Expr x = snug::input({snug::DType::F32, with_batch(example_, -1), 0}, "x");
@@ -75,7 +84,8 @@ class Subject {
     std::string sizes;
     for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
     const std::string what =
-        fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes, o_.precision,
+        fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes,
+                    fmt::join(o_.precision, ", "),
                     o_.infer ? "inference" : "training with " + o_.rule);
     return fmt::format(
         "{:<64}  cpu{}\n", what,
@@ -98,6 +108,7 @@ std::vector<std::string> techniques(const MemoryReport& r) {
   if (!r.recomputed.empty()) used.emplace_back("recompute");
   if (r.offloaded > 0) used.emplace_back("offload");
   if (r.micro_batches > 1) used.push_back(fmt::format("micro-batch {}", r.micro_batches));
+  if (r.rounded) used.emplace_back(kRounded);
   return used;
 }
 
@@ -203,8 +214,13 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptio
                     ->capture_default_str();
   command->add_flag("--infer", o.infer, "A forward pass that keeps nothing for a backward one")
       ->excludes(train);
-  command->add_option("--precision", o.precision, "Of products and convolutions")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+  command
+      ->add_option("--precision", o.precision,
+                   "bfloat16: of products and convolutions; bfloat16-activations: of what is kept "
+                   "for the backward part (lossy). May be given twice")
+      ->check(CLI::IsMember({"float32", "bfloat16", kRounded}))
+      ->expected(1)
+      ->take_all()
       ->capture_default_str();
   command->add_option("--size", o.size, "Rows and columns of the images (default: as published)")
       ->expected(1, 2)

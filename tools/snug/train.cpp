@@ -131,7 +131,10 @@ int train(TrainOptions o) {
   options.memory = o.memory;
   options.offload = o.offload;
   options.threads = o.threads;
-  options.precision = *snug::dtype_from_name(o.precision);
+  if (o.precision == "bfloat16-activations")
+    options.activations = snug::DType::BF16;
+  else
+    options.precision = *snug::dtype_from_name(o.precision);
   fmt::print(stderr, "{}", describe(d, classes, *model, o, input));
   std::signal(SIGINT, on_interrupt);
   try {
@@ -223,8 +226,10 @@ void add_train(CLI::App& app, int& status) {
   command
       ->add_option("--precision", o->precision,
                    "bfloat16: products and convolutions round to it, which some CPUs do many "
-                   "times as fast; parameters and all that is saved stay float32")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+                   "times as fast; parameters and all that is saved stay float32. "
+                   "bfloat16-activations: what is kept for the backward part may be rounded to "
+                   "keep to --memory")
+      ->check(CLI::IsMember({"float32", "bfloat16", "bfloat16-activations"}))
       ->capture_default_str();
   command->add_option("--seed", o->data.seed, "Of parameters, order and what is held out")
       ->capture_default_str();

@@ -89,6 +89,7 @@ def fit(
     micro_batches: int = 0,
     recompute: bool = True,
     offload: str | os.PathLike[str] | None = None,
+    activations: str = "float32",
     threads: int = 0,
     precision: str = "float32",
     progress: str = "auto",
@@ -109,8 +110,8 @@ def fit(
         them and the best stay, and "model.safetensors" at the end. resume: goes on from the newest
         valid one. A training that was killed at any moment and resumed gives the same bits as one
         that was not.
-    memory, micro_batches, recompute, offload, threads, precision: as of snug.function. With
-        "bfloat16" parameters, their state and what is saved stay float32.
+    memory, micro_batches, recompute, offload, activations, threads, precision: as of snug.function.
+        With "bfloat16" parameters, their state and what is saved stay float32.
     progress: "auto" (a bar on a terminal, else a line per epoch), "bar", "lines" or "silent".
     on_epoch: called with every epoch; ends the training if it gives False. It may prune the model,
         if `prune(model, 0)` was called before the training.
@@ -177,7 +178,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
     loader = _loader(options.pop("data"), batch, shuffle, seed)
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
-    check_precision("fit", options["precision"])
+    check_precision("fit", options["precision"], options.get("activations", "float32"))
     for name in ("folder", "offload"):
         if options.get(name) is not None:
             options[name] = os.fspath(options[name])
