@@ -171,6 +171,7 @@ const Fitted* Fitter::packed(Point& point) {
 
 std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
+  if (bound() > budget) return std::nullopt;
   find_points();
   for (Point& point : points_) {
     if (point.plan.peak > budget) continue;
@@ -178,6 +179,11 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
     if (f && f->plan.bytes <= budget) return *f;
   }
   return std::nullopt;
+}
+
+std::uint64_t Fitter::bound() {
+  if (bound_ == 0) bound_ = peak_bound(recompute_problem(program_, sizes_, orders_[0], seconds_));
+  return bound_;
 }
 
 Floor Fitter::floor() {

@@ -48,6 +48,8 @@ class Fitter {
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
   std::optional<Fitted> fit(std::uint64_t budget);
   Floor floor();
+  /// No plan is lower; known without a search.
+  std::uint64_t bound();
 
  private:
   struct Point {
@@ -64,7 +66,7 @@ class Fitter {
   std::vector<Schedule> orders_;
   std::vector<double> seconds_;  // per task
   Fitted plain_;
-  std::uint64_t bound_ = 0;
+  std::uint64_t bound_ = 0;    // 0: not known yet
   std::vector<Point> points_;  // cost rises, load falls; runs are tasks of the program
   bool searched_ = false;
 };
