@@ -7,7 +7,7 @@
 #include "backend/cpu/jit.h"
 #include "backend/onednn/cpu_library.h"
 #include "base/bytes.h"
-#include "plan/fit.h"
+#include "exec/fit_loops.h"
 #include "rewrite/bfloat16.h"
 #include "target/device_info.h"
 
@@ -108,16 +108,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   if (options.disk) tasks.sizes.disk = &*options.disk;
   for (const auto& planned : earlier) {
     if (planned->kind != kind) continue;
-    bool fits = true;
-    for (const Buffer& b : planned->schedule.buffers)
-      if (!b.workspace) fits &= bytes_of(l.program, bounds.high, b.value) <= b.bytes;
-    for (const Step& s : planned->schedule.steps)
-      if (!s.commit_copy)
-        fits &= tasks.sizes.workspace[s.task] <=
-                (s.workspace < 0
-                     ? 0
-                     : planned->schedule.buffers[static_cast<std::size_t>(s.workspace)].bytes);
-    if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
+    if (serves(*planned, l, tasks.sizes))
+      return link(l, planned, std::move(tasks), std::move(bounds));
   }
   std::uint64_t room = 0;
   Floor floor;
@@ -128,8 +120,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                       ": impossible, since shared variables, outputs and constants take that much");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit(l.program, tasks.sizes, options.recompute || options.disk ? room : 0, floor,
-                    options.recompute);
+  auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0, floor,
+                               options.recompute);
   if (fitted && options.budget && fitted->plan.bytes > room) {
     floor.smallest = fitted->plan.bytes;
     fitted.reset();

@@ -1,4 +1,5 @@
-// How to run a call within a budget: as a whole, with tasks run again, or in slices of the batch.
+// How to run a call within a budget: as a whole or in slices of the batch, with tasks run again or
+// without.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +12,11 @@ namespace {
 
 constexpr std::size_t kMaxChoices = 64;
 constexpr std::int64_t kUnknownRows = 64;  // of a batch that is no argument
+
+/// Takes less time by prediction, or the same and less memory.
+bool faster(const Planned& a, const Planned& b) {
+  return std::pair(a.seconds, a.plan.bytes) < std::pair(b.seconds, b.plan.bytes);
+}
 
 }  // namespace
 
@@ -131,6 +137,8 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
   const auto batched =
       std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
   const std::int64_t rows = batched == end ? kUnknownRows : (*batched)[0];
+  FunctionImpl* best = nullptr;
+  std::shared_ptr<const Planned> fastest = whole ? whole->planned : nullptr;
   for (std::int64_t count : kSlices) {
     const bool possible = compile_.micro_batches == 0 && count <= rows;
     FunctionImpl* const variant = possible ? in_slices(count) : nullptr;
@@ -138,12 +146,17 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
     try {
       std::lock_guard lock(variant->compile_mutex_);
       const auto planned = variant->plan_for(from, assumed)->planned;
-      return whole && whole->planned->seconds <= planned->seconds ? nullptr : variant;
+      if (!fastest || faster(*planned, *fastest)) {
+        best = variant;
+        fastest = planned;
+      }
+      // More slices take longer, and these need nothing that runs again.
+      if (planned->recomputed.empty() || planned->plain_seconds >= fastest->seconds) break;
     } catch (const Error& e) {
       if (e.fault() != Fault::Memory) throw;
     }
   }
-  if (!refusal) return nullptr;
+  if (fastest || !refusal) return best;
   if (FunctionImpl* way = choose_rounded(from)) return way;
   refuse(from, *refusal);
 }

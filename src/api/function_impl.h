@@ -146,13 +146,13 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
            (compile_.micro_batches == 0 || compile_.round == RoundActivations::IfNeeded);
   }
   /// The way to run for given sizes: null for this function as it is, or one of its variants in
-  /// slices, whichever fits the budget and is predicted to be faster; if none is exact, the same
+  /// slices, whichever fits the budget and is predicted to be fastest; if none is exact, the same
   /// with rounded activations, if they may be. A Memory error if none fits.
   FunctionImpl* choose(const SizeSources& from);
   /// As `choose`, among the ways that round activations; null if they may not, or if none fits.
   FunctionImpl* choose_rounded(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);
-  /// Numbers of slices that are tried. More slices take longer, so the first that fits is the one.
+  /// Numbers of slices that are tried, up to the first with which nothing need run again.
   static constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);

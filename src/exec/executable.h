@@ -141,6 +141,8 @@ struct PreparedTasks {
 PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds, CallKind kind,
                             const DeviceInfo* device = nullptr);
 
+/// Whether a plan is large enough for these sizes.
+bool serves(const Planned& planned, const Lowered& lowered, const TaskSizes& sizes);
 /// Binds a plan to sizes.
 std::unique_ptr<Executable> link(const Lowered& lowered, std::shared_ptr<const Planned> planned,
                                  PreparedTasks tasks, SizeBounds bounds);

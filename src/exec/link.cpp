@@ -109,6 +109,19 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
   return out;
 }
 
+bool serves(const Planned& planned, const Lowered& l, const TaskSizes& sizes) {
+  const std::vector<Buffer>& buffers = planned.schedule.buffers;
+  for (const Buffer& b : buffers)
+    if (!b.workspace && bytes_of(l.program, sizes.sizes, b.value) > b.bytes) return false;
+  for (const Step& s : planned.schedule.steps) {
+    if (s.commit_copy) continue;
+    const std::uint64_t room =
+        s.workspace < 0 ? 0 : buffers[static_cast<std::size_t>(s.workspace)].bytes;
+    if (sizes.workspace[s.task] > room) return false;
+  }
+  return true;
+}
+
 std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned> planned,
                                  PreparedTasks tasks, SizeBounds bounds) {
   auto exe = std::make_unique<Executable>();

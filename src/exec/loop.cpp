@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "exec/executable.h"
+#include "exec/loop_call.h"
 #include "plan/predict_task.h"
 
 namespace snug {
@@ -12,228 +12,237 @@ namespace {
 
 std::uint64_t align_up(std::uint64_t n) { return (n + 63) / 64 * 64; }
 
-/// A loop with its inner plan. Everything the body needs lies in the workspace, so the loop is
-/// planned with the rest of the function. States live in the loop's outputs from the start.
-class LoopCall : public PreparedCall {
- public:
-  LoopCall(const Lowered& inner, const CallSite& site) : l_(inner) {
-    const Attrs& a = site.node->attrs;
-    n_seq_ = static_cast<std::size_t>(a.integer("n_seq"));
-    n_state_ = static_cast<std::size_t>(a.integer("n_state"));
-    blocks_ = a.flag("blocks");
-    checks_ = requirements_vary(inner);
-    refuse_unknown_sizes(site);
-    SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
-    count_ = site.size_values[0][0];
-    const std::int64_t last = std::max<std::int64_t>(count_ - 1, 0);
-    // All blocks but the last have one size, so each of the two gets code for its own.
-    if (blocks_ && inner_dim(site.in.data(), 1, 0, last, count_) !=
-                       inner_dim(site.in.data(), 1, 0, 0, count_)) {
-      exe_ = instantiate(site, 0, last - 1);
-      last_ = instantiate(site, last, last);
-    } else {
-      exe_ = instantiate(site, 0, last);
-    }
-    parallel = exe_->parallel;
-    seconds = exe_->planned->seconds * static_cast<double>(count_ - (last_ ? 1 : 0)) +
-              (last_ ? last_->planned->seconds : 0);
-    plan_workspace();
-  }
-
-  const Executable& body() const {
-    return last_ && last_->planned->plan.bytes > exe_->planned->plan.bytes ? *last_ : *exe_;
-  }
-
-  void run(const RunArgs& args) const override {
-    std::int64_t count = args.size_values[0][0];
-    std::byte* w = args.workspace;
-    auto* sizes = reinterpret_cast<std::int64_t*>(w + sizes_at_);
-    auto* symbols = reinterpret_cast<std::int64_t*>(w + symbols_at_);
-    RunState state;
-    state.sizes = sizes;
-    state.buffers = reinterpret_cast<std::byte**>(w + buffers_at_);
-    state.arena = w;
-    state.descs = reinterpret_cast<ArgDesc*>(w + descs_at_);
-    for (std::size_t i = 0; i < max_operands(); ++i) new (&state.descs[i]) ArgDesc;
-    state.pointers = reinterpret_cast<std::byte**>(w + pointers_at_);
-    auto& index = *reinterpret_cast<std::int64_t*>(w + index_at_);
-
-    for (std::size_t k = 0; k < n_state_; ++k)
-      if (args.out[k] != args.in[n_seq_ + k])
-        std::memcpy(args.out[k], args.in[n_seq_ + k], bytes(args.out_desc[k]));
-    const Executable* bound = nullptr;
-    for (index = 0; index < count; ++index) {
-      if (args.interruptible) stop_if_interrupted();
-      const Executable& exe = last_ && index + 1 == count ? *last_ : *exe_;
-      if (bound != &exe) bind_arena(exe, state);
-      bound = &exe;
-      const std::vector<Buffer>& buffers = exe.planned->schedule.buffers;
-      for (std::size_t b = 0; b < buffers.size(); ++b) {
-        const Buffer& buffer = buffers[b];
-        if (buffer.where == Where::Argument || buffer.where == Where::Shared)
-          state.buffers[b] = argument(args, buffer.index, index, count, w);
-        else if (buffer.where == Where::Output)
-          state.buffers[b] = result(args, buffer.index, index, count);
-      }
-      const SizeTable& table = l_.program.graph.sizes();
-      for (std::size_t s = 0; s < table.symbols().size(); ++s)
-        symbols[s] = symbol_value(table.symbols()[s], args, index, count, w);
-      evaluate_sizes(table, {symbols, table.symbols().size()}, {sizes, table.nodes().size()});
-      if (checks_)
-        check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
-      run_steps(exe, state);
-    }
-  }
-
- private:
-  static std::uint64_t bytes(const ArgDesc& d) {
-    return static_cast<std::uint64_t>(product(d.shape) * size_of(d.dtype));
-  }
-
-  /// The first row of a sequence or joined output in iteration `i`.
-  std::int64_t first_row(const ArgDesc& d, std::int64_t i, std::int64_t count) const {
-    if (!blocks_) return i;
-    std::int64_t block = count ? (d.shape[0] + count - 1) / count : 0;
-    return std::min(i * block, d.shape[0]);
-  }
-
-  /// Size of axis `axis` of inner input `input` in iteration `i`.
-  std::int64_t inner_dim(const ArgDesc* in, std::uint32_t input, std::uint32_t axis, std::int64_t i,
-                         std::int64_t count) const {
-    const ArgDesc& d = in[input - 1];
-    if (input > n_seq_) return d.shape[axis];
-    if (!blocks_) return d.shape[axis + 1];
-    return axis == 0 ? first_row(d, i + 1, count) - first_row(d, i, count) : d.shape[axis];
-  }
-
-  /// An element of an operand that all iterations see, and that is known before running.
-  bool known(const Symbol& s, const CallSite& site) const {
-    return s.input > n_seq_ + n_state_ && s.index < site.size_values[s.input].size();
-  }
-
-  /// The body for iterations `first` to `last`, planned by itself.
-  std::unique_ptr<Executable> instantiate(const CallSite& site, std::int64_t first,
-                                          std::int64_t last) const {
-    const SizeTable& table = l_.program.graph.sizes();
-    std::vector<std::int64_t> low(table.symbols().size()), high(table.symbols().size());
-    for (std::size_t s = 0; s < table.symbols().size(); ++s)
-      std::tie(low[s], high[s]) = symbol_bounds(table.symbols()[s], site, first, last);
-    SizeBounds bounds = bound_sizes(table, low, high);
-    if (!checks_) check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
-    CallKind kind;
-    kind.same_shape.assign(l_.program.graph.updates().size(), true);
-    PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device);
-    tasks.sizes.sizes = bounds.high;
-    auto planned = std::make_shared<Planned>();
-    planned->schedule = order(l_.program, tasks.sizes);
-    planned->plan = pack(planned->schedule, PackEffort::Thorough);
-    planned->seconds = planned->plain_seconds = predict_seconds(l_.program, tasks.sizes);
-    return link(l_, planned, std::move(tasks), std::move(bounds));
-  }
-
-  std::pair<std::int64_t, std::int64_t> symbol_bounds(const Symbol& s, const CallSite& site,
-                                                      std::int64_t first, std::int64_t last) const {
-    if (s.kind == Symbol::Kind::Element) {
-      if (s.input == 0) return {first, last};
-      // Not known before running: refuse_unknown_sizes sees to it that no size depends on it.
-      if (!known(s, site)) return {0, 0};
-      const std::int64_t value = site.size_values[s.input][s.index];
-      return {value, value};
-    }
-    if (s.kind != Symbol::Kind::Dim) return {0, 0};
-    std::int64_t size = inner_dim(site.in.data(), s.input, s.index, first, count_);
-    return {site.runtime_sizes ? 0 : size, size};
-  }
-
-  void refuse_unknown_sizes(const CallSite& site) const {
-    const SizeTable& table = l_.program.graph.sizes();
-    std::vector<bool> unknown(table.nodes().size(), false);
-    for (SizeId id = 0; id < table.nodes().size(); ++id) {
-      const SizeNode& n = table.node(id);
-      if (n.op == SizeOp::Const) continue;
-      if (n.op == SizeOp::Symbol) {
-        const Symbol& s = table.symbol_of(id);
-        unknown[id] = (s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site)) ||
-                      (s.kind == Symbol::Kind::Runtime && s.high == SizeTable::kNoSize);
-      } else {
-        unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
-      }
-    }
-    for (SizeId id : l_.key)
-      if (unknown[id])
-        throw Error(Fault::Unsupported,
-                    "loop: a size inside the body depends on a value computed while it runs",
-                    "compute the size outside the loop", site.node->origin);
-  }
-
-  void plan_workspace() {
-    std::uint64_t at = exe_->planned->plan.bytes;
-    std::size_t buffers = exe_->planned->schedule.buffers.size();
-    if (last_) {
-      at = std::max(at, last_->planned->plan.bytes);
-      buffers = std::max(buffers, last_->planned->schedule.buffers.size());
-    }
-    at = align_up(at);
-    auto take = [&](std::uint64_t n) {
-      std::uint64_t here = at;
-      at += align_up(n);
-      return here;
-    };
-    const SizeTable& table = l_.program.graph.sizes();
-    sizes_at_ = take(8 * table.nodes().size());
-    symbols_at_ = take(8 * table.symbols().size());
-    buffers_at_ = take(8 * buffers);
-    descs_at_ = take(sizeof(ArgDesc) * max_operands());
-    pointers_at_ = take(8 * max_operands());
-    index_at_ = take(8);
-    workspace = at;
-  }
-
-  std::size_t max_operands() const {
-    return std::max(exe_->max_operands, last_ ? last_->max_operands : 0);
-  }
-
-  static std::int64_t row_bytes(const ArgDesc& d) {
-    return product(d.shape) == 0 ? 0 : product(d.shape) / d.shape[0] * size_of(d.dtype);
-  }
-
-  std::byte* argument(const RunArgs& args, std::uint32_t input, std::int64_t i, std::int64_t count,
-                      std::byte* w) const {
-    if (input == 0) return w + index_at_;
-    std::size_t k = input - 1;
-    if (k < n_seq_) {
-      const ArgDesc& d = args.in_desc[k];
-      return args.in[k] + row_bytes(d) * first_row(d, i, count);
-    }
-    if (k < n_seq_ + n_state_) return args.out[k - n_seq_];
-    return args.in[k];
-  }
-
-  std::byte* result(const RunArgs& args, std::uint32_t output, std::int64_t i,
-                    std::int64_t count) const {
-    const ArgDesc& d = args.out_desc[n_state_ + output];
-    return args.out[n_state_ + output] + row_bytes(d) * first_row(d, i, count);
-  }
-
-  std::int64_t symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i,
-                            std::int64_t count, std::byte* w) const {
-    if (s.kind == Symbol::Kind::Dim) return inner_dim(args.in_desc, s.input, s.index, i, count);
-    if (s.kind != Symbol::Kind::Element) return 0;
-    if (s.input == 0) return i;
-    return read_integer(argument(args, s.input, i, count, w), args.in_desc[s.input - 1].dtype,
-                        s.index);
-  }
-
-  const Lowered& l_;
-  std::unique_ptr<Executable> exe_, last_;  // last_: for a last block of another size
-  std::size_t n_seq_, n_state_;
-  bool blocks_;
-  bool checks_;  // some requirement may fail in a later iteration
-  std::int64_t count_;
-  std::uint64_t sizes_at_, symbols_at_, buffers_at_, descs_at_, pointers_at_, index_at_;
-};
+/// The body with another plan.
+void link_again(LoopCall::Body& body, const std::shared_ptr<const Planned>& planned) {
+  if (body.exe->planned == planned) return;
+  const Lowered& l = *body.exe->lowered;
+  PreparedTasks tasks;
+  tasks.calls.resize(l.program.tasks.size());
+  for (BoundStep& step : body.exe->steps)
+    if (step.call)
+      tasks.calls[static_cast<std::size_t>(step.task - l.program.tasks.data())] =
+          std::move(step.call);
+  tasks.sizes = body.sizes;
+  SizeBounds bounds = std::move(body.exe->bounds);
+  body.exe = link(l, planned, std::move(tasks), std::move(bounds));
+}
 
 }  // namespace
+
+LoopCall::LoopCall(const Lowered& inner, const CallSite& site) : l_(inner) {
+  const Attrs& a = site.node->attrs;
+  n_seq_ = static_cast<std::size_t>(a.integer("n_seq"));
+  n_state_ = static_cast<std::size_t>(a.integer("n_state"));
+  blocks_ = a.flag("blocks");
+  checks_ = requirements_vary(inner);
+  refuse_unknown_sizes(site);
+  SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
+  count_ = site.size_values[0][0];
+  const std::int64_t last = std::max<std::int64_t>(count_ - 1, 0);
+  if (blocks_) block_rows_ = inner_dim(site.in.data(), 1, 0, 0, count_);
+  // All blocks but the last have one size, so each of the two gets code for its own.
+  if (blocks_ && inner_dim(site.in.data(), 1, 0, last, count_) != block_rows_) {
+    body_ = instantiate(site, 0, last - 1);
+    last_ = instantiate(site, last, last);
+  } else {
+    body_ = instantiate(site, 0, last);
+  }
+  parallel = body_.exe->parallel;
+  LoopPlan plain{body_.exe->planned, last_.exe ? last_.exe->planned : nullptr, 0};
+  plain.seconds = plain.body->seconds * static_cast<double>(count_ - (plain.last ? 1 : 0)) +
+                  (plain.last ? plain.last->seconds : 0);
+  take(plain);
+}
+
+const Executable& LoopCall::planned_for() const {
+  return last_.exe && last_.exe->planned->plan.bytes > body_.exe->planned->plan.bytes ? *last_.exe
+                                                                                      : *body_.exe;
+}
+
+void LoopCall::take(const LoopPlan& plan) {
+  link_again(body_, plan.body);
+  if (plan.last) link_again(last_, plan.last);
+  seconds = plan.seconds;
+  tables_ = tables_for(plan);
+  workspace = tables_.end;
+}
+
+LoopCall::Tables LoopCall::tables_for(const LoopPlan& plan) const {
+  std::uint64_t at = plan.body->plan.bytes;
+  std::size_t buffers = plan.body->schedule.buffers.size();
+  if (plan.last) {
+    at = std::max(at, plan.last->plan.bytes);
+    buffers = std::max(buffers, plan.last->schedule.buffers.size());
+  }
+  at = align_up(at);
+  auto take = [&](std::uint64_t n) {
+    std::uint64_t here = at;
+    at += align_up(n);
+    return here;
+  };
+  const SizeTable& table = l_.program.graph.sizes();
+  Tables t;
+  t.sizes = take(8 * table.nodes().size());
+  t.symbols = take(8 * table.symbols().size());
+  t.buffers = take(8 * buffers);
+  t.descs = take(sizeof(ArgDesc) * max_operands());
+  t.pointers = take(8 * max_operands());
+  t.index = take(8);
+  t.end = at;
+  return t;
+}
+
+void LoopCall::run(const RunArgs& args) const {
+  std::int64_t count = args.size_values[0][0];
+  std::byte* w = args.workspace;
+  auto* sizes = reinterpret_cast<std::int64_t*>(w + tables_.sizes);
+  auto* symbols = reinterpret_cast<std::int64_t*>(w + tables_.symbols);
+  RunState state;
+  state.sizes = sizes;
+  state.buffers = reinterpret_cast<std::byte**>(w + tables_.buffers);
+  state.arena = w;
+  state.descs = reinterpret_cast<ArgDesc*>(w + tables_.descs);
+  for (std::size_t i = 0; i < max_operands(); ++i) new (&state.descs[i]) ArgDesc;
+  state.pointers = reinterpret_cast<std::byte**>(w + tables_.pointers);
+  auto& index = *reinterpret_cast<std::int64_t*>(w + tables_.index);
+
+  for (std::size_t k = 0; k < n_state_; ++k)
+    if (args.out[k] != args.in[n_seq_ + k])
+      std::memcpy(args.out[k], args.in[n_seq_ + k], bytes(args.out_desc[k]));
+  const Executable* bound = nullptr;
+  for (index = 0; index < count; ++index) {
+    if (args.interruptible) stop_if_interrupted();
+    const Executable& exe = last_.exe && index + 1 == count ? *last_.exe : *body_.exe;
+    if (bound != &exe) bind_arena(exe, state);
+    bound = &exe;
+    const std::vector<Buffer>& buffers = exe.planned->schedule.buffers;
+    for (std::size_t b = 0; b < buffers.size(); ++b) {
+      const Buffer& buffer = buffers[b];
+      if (buffer.where == Where::Argument || buffer.where == Where::Shared)
+        state.buffers[b] = argument(args, buffer.index, index, count, w);
+      else if (buffer.where == Where::Output)
+        state.buffers[b] = result(args, buffer.index, index, count);
+    }
+    const SizeTable& table = l_.program.graph.sizes();
+    for (std::size_t s = 0; s < table.symbols().size(); ++s)
+      symbols[s] = symbol_value(table.symbols()[s], args, index, count, w);
+    evaluate_sizes(table, {symbols, table.symbols().size()}, {sizes, table.nodes().size()});
+    if (checks_)
+      check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
+    run_steps(exe, state);
+  }
+}
+
+/// The first row of a sequence or joined output in iteration `i`.
+std::int64_t LoopCall::first_row(const ArgDesc& d, std::int64_t i, std::int64_t count) const {
+  if (!blocks_) return i;
+  std::int64_t block = count ? (d.shape[0] + count - 1) / count : 0;
+  return std::min(i * block, d.shape[0]);
+}
+
+/// Size of axis `axis` of inner input `input` in iteration `i`.
+std::int64_t LoopCall::inner_dim(const ArgDesc* in, std::uint32_t input, std::uint32_t axis,
+                                 std::int64_t i, std::int64_t count) const {
+  const ArgDesc& d = in[input - 1];
+  if (input > n_seq_) return d.shape[axis];
+  if (!blocks_) return d.shape[axis + 1];
+  return axis == 0 ? first_row(d, i + 1, count) - first_row(d, i, count) : d.shape[axis];
+}
+
+/// An element of an operand that all iterations see, and that is known before running.
+bool LoopCall::known(const Symbol& s, const CallSite& site) const {
+  return s.input > n_seq_ + n_state_ && s.index < site.size_values[s.input].size();
+}
+
+/// The body for iterations `first` to `last`, every task once.
+LoopCall::Body LoopCall::instantiate(const CallSite& site, std::int64_t first,
+                                     std::int64_t last) const {
+  const SizeTable& table = l_.program.graph.sizes();
+  std::vector<std::int64_t> low(table.symbols().size()), high(table.symbols().size());
+  for (std::size_t s = 0; s < table.symbols().size(); ++s)
+    std::tie(low[s], high[s]) = symbol_bounds(table.symbols()[s], site, first, last);
+  SizeBounds bounds = bound_sizes(table, low, high);
+  if (!checks_) check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
+  CallKind kind;
+  kind.same_shape.assign(l_.program.graph.updates().size(), true);
+  PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device);
+  tasks.sizes.sizes = bounds.high;
+  Body body;
+  body.sizes = tasks.sizes;
+  auto planned = std::make_shared<Planned>();
+  planned->schedule = order(l_.program, tasks.sizes);
+  planned->plan = pack(planned->schedule, PackEffort::Thorough);
+  planned->seconds = planned->plain_seconds = predict_seconds(l_.program, tasks.sizes);
+  body.exe = link(l_, planned, std::move(tasks), std::move(bounds));
+  return body;
+}
+
+std::pair<std::int64_t, std::int64_t> LoopCall::symbol_bounds(const Symbol& s, const CallSite& site,
+                                                              std::int64_t first,
+                                                              std::int64_t last) const {
+  if (s.kind == Symbol::Kind::Element) {
+    if (s.input == 0) return {first, last};
+    // Not known before running: refuse_unknown_sizes sees to it that no size depends on it.
+    if (!known(s, site)) return {0, 0};
+    const std::int64_t value = site.size_values[s.input][s.index];
+    return {value, value};
+  }
+  if (s.kind != Symbol::Kind::Dim) return {0, 0};
+  std::int64_t size = inner_dim(site.in.data(), s.input, s.index, first, count_);
+  return {site.runtime_sizes ? 0 : size, size};
+}
+
+void LoopCall::refuse_unknown_sizes(const CallSite& site) const {
+  const SizeTable& table = l_.program.graph.sizes();
+  std::vector<bool> unknown(table.nodes().size(), false);
+  for (SizeId id = 0; id < table.nodes().size(); ++id) {
+    const SizeNode& n = table.node(id);
+    if (n.op == SizeOp::Const) continue;
+    if (n.op == SizeOp::Symbol) {
+      const Symbol& s = table.symbol_of(id);
+      unknown[id] = (s.kind == Symbol::Kind::Element && s.input != 0 && !known(s, site)) ||
+                    (s.kind == Symbol::Kind::Runtime && s.high == SizeTable::kNoSize);
+    } else {
+      unknown[id] = unknown[n.a] || unknown[n.b] || (n.op == SizeOp::Select && unknown[n.c]);
+    }
+  }
+  for (SizeId id : l_.key)
+    if (unknown[id])
+      throw Error(Fault::Unsupported,
+                  "loop: a size inside the body depends on a value computed while it runs",
+                  "compute the size outside the loop", site.node->origin);
+}
+
+std::size_t LoopCall::max_operands() const {
+  return std::max(body_.exe->max_operands, last_.exe ? last_.exe->max_operands : 0);
+}
+
+std::byte* LoopCall::argument(const RunArgs& args, std::uint32_t input, std::int64_t i,
+                              std::int64_t count, std::byte* w) const {
+  if (input == 0) return w + tables_.index;
+  std::size_t k = input - 1;
+  if (k < n_seq_) {
+    const ArgDesc& d = args.in_desc[k];
+    return args.in[k] + row_bytes(d) * first_row(d, i, count);
+  }
+  if (k < n_seq_ + n_state_) return args.out[k - n_seq_];
+  return args.in[k];
+}
+
+std::byte* LoopCall::result(const RunArgs& args, std::uint32_t output, std::int64_t i,
+                            std::int64_t count) const {
+  const ArgDesc& d = args.out_desc[n_state_ + output];
+  return args.out[n_state_ + output] + row_bytes(d) * first_row(d, i, count);
+}
+
+std::int64_t LoopCall::symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i,
+                                    std::int64_t count, std::byte* w) const {
+  if (s.kind == Symbol::Kind::Dim) return inner_dim(args.in_desc, s.input, s.index, i, count);
+  if (s.kind != Symbol::Kind::Element) return 0;
+  if (s.input == 0) return i;
+  return read_integer(argument(args, s.input, i, count, w), args.in_desc[s.input - 1].dtype,
+                      s.index);
+}
 
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
                                            const CallSite& site) {
@@ -242,7 +251,7 @@ std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& t
 
 const Executable* loop_body(const PreparedCall& call) {
   const auto* loop = dynamic_cast<const LoopCall*>(&call);
-  return loop ? &loop->body() : nullptr;
+  return loop ? &loop->planned_for() : nullptr;
 }
 
 }  // namespace snug

@@ -267,6 +267,7 @@ const Fitted* Fitter::packed(Point& point) {
 
 std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
+  if (bound() > budget) return std::nullopt;
   find_points();
   for (Point& point : points_) {
     if (point.plan.peak > budget && point.offloaded.empty()) continue;
@@ -274,6 +275,11 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
     if (f && f->plan.bytes <= budget) return *f;
   }
   return std::nullopt;
+}
+
+std::uint64_t Fitter::bound() {
+  if (bound_ == 0) bound_ = peak_bound(recompute_problem(program_, sizes_, orders_[0], seconds_));
+  return bound_;
 }
 
 Floor Fitter::floor() {
@@ -284,14 +290,6 @@ Floor Fitter::floor() {
     if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);
   }
   return floor;
-}
-
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor, bool recompute) {
-  Fitter fitter(program, sizes, recompute);
-  std::optional<Fitted> fitted = fitter.fit(budget);
-  if (!fitted) floor = fitter.floor();
-  return fitted;
 }
 
 }  // namespace snug

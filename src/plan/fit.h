@@ -50,6 +50,8 @@ class Fitter {
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
   std::optional<Fitted> fit(std::uint64_t budget);
   Floor floor();
+  /// No plan is lower; known without a search.
+  std::uint64_t bound();
 
  private:
   struct Point {
@@ -70,15 +72,9 @@ class Fitter {
   std::vector<Schedule> orders_;
   std::vector<double> seconds_;  // per task
   Fitted plain_;
-  std::uint64_t bound_ = 0;
+  std::uint64_t bound_ = 0;    // 0: not known yet
   std::vector<Point> points_;  // cost rises, load falls
   bool searched_ = false;
 };
-
-/// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
-/// plan is too large, tasks run again instead of their results being kept (if `recompute`), or
-/// results go to a file (if there is one). `floor` is found where nothing fits.
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor, bool recompute = true);
 
 }  // namespace snug
