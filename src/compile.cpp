@@ -88,8 +88,8 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   trace.rewrite_seconds = watch.lap();
   trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
-  std::unique_ptr<Lowered> out = lower_placed(
-      trace.placed, options, options.round == RoundActivations::Always);
+  std::unique_ptr<Lowered> out =
+      lower_placed(trace.placed, options, options.round == RoundActivations::Always);
   trace.fuse_seconds = watch.lap();
   return out;
 }
@@ -120,8 +120,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                       ": impossible, since shared variables, outputs and constants take that much");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0, floor,
-                               options.recompute);
+  auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0,
+                               floor, options.recompute);
   if (fitted && options.budget && fitted->plan.bytes > room) {
     floor.smallest = fitted->plan.bytes;
     fitted.reset();

@@ -39,8 +39,8 @@ struct FunctionOptions {
   bool recompute = true;  // the budget may have tasks run again
   /// A directory on a disk: the budget may have values go to a file there while nothing reads them.
   std::string offload = {};
-  /// BF16: float32 values that are kept for the backward part may be kept in bfloat16, which changes
-  /// derivatives, where no exact way keeps to the budget; with `always_round`, anyhow.
+  /// BF16: float32 values that are kept for the backward part may be kept in bfloat16, which
+  /// changes derivatives, where no exact way keeps to the budget; with `always_round`, anyhow.
   DType activations = DType::F32;
   bool always_round = false;
   bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error

@@ -66,7 +66,8 @@ class Rounder {
 
   /// Those that make derivatives, or what depends on them, alone.
   void find_backward_tasks() {
-    std::vector<bool> late(g_.nodes().size()), left(g_.nodes().size()), all(g_.nodes().size(), true);
+    std::vector<bool> late(g_.nodes().size()), left(g_.nodes().size()),
+        all(g_.nodes().size(), true);
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
       const Node& n = g_.node(id);
       late[id] = is_derivative(n.origin);
@@ -166,8 +167,8 @@ class Rounder {
     std::vector<std::uint32_t> key(g_.nodes().size()), ids;
     for (std::uint32_t id = 0; id < key.size(); ++id) {
       const OpDef& op = *g_.node(id).op;
-      const bool early = has(op, kLeaf) || is_size(id) || restores(id) ||
-                         (!in_memory(id) && has(op, kView));
+      const bool early =
+          has(op, kLeaf) || is_size(id) || restores(id) || (!in_memory(id) && has(op, kView));
       key[id] = early ? 0 : id;
       if (early)
         for (Value v : g_.node(id).inputs) key[id] = std::max(key[id], key[v.node]);

@@ -17,8 +17,8 @@ struct Network {
     const Expr loss = mean(sqr(dot(relu(tanh(dot(x, w1))), w2) - y));
     std::vector<Expr> by = grad(loss, std::vector<Expr>{w1, w2});
     if (update) options.updates = {{w1, w1 - 0.01F * by[0]}, {w2, w2 - 0.01F * by[1]}};
-    return snug::function({x, y}, update ? std::vector<Expr>{loss} : std::vector{loss, by[0], by[1]},
-                          options);
+    return snug::function(
+        {x, y}, update ? std::vector<Expr>{loss} : std::vector{loss, by[0], by[1]}, options);
   }
   static std::vector<Dims> shapes(std::int64_t rows) { return {{rows, 16}, {rows, 8}}; }
   static std::vector<Array> batch(std::int64_t rows) {
