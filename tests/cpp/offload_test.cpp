@@ -2,6 +2,7 @@
 #include "plan/offload.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,6 +148,38 @@ TEST(OffloadFile, GivesBackWhatItTook) {
     file.wait(2);
     file.stop();
     EXPECT_TRUE(data == back);
+  }
+}
+
+/// The part of the bytes of a file that is in the page cache.
+double cached_part(int file, std::size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+  EXPECT_NE(data, MAP_FAILED);
+  std::vector<unsigned char> pages((bytes + 4095) / 4096);
+  EXPECT_EQ(mincore(data, bytes, pages.data()), 0);
+  munmap(data, bytes);
+  const auto cached = std::count_if(pages.begin(), pages.end(), [](auto p) { return p & 1; });
+  return static_cast<double>(cached) / static_cast<double>(pages.size());
+}
+
+TEST(OffloadFile, LeavesNothingInThePageCache) {
+  std::vector<std::byte> data(32U << 20);
+  OffloadFile file(here());
+  file.reserve(data.size());
+  int opened = -1;  // the file, which has no name
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string to = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (to.starts_with(here()) && to.ends_with("(deleted)"))
+      opened = std::stoi(entry.path().filename().string());
+  }
+  ASSERT_GE(opened, 0);
+  for (const bool store : {true, false}) {
+    file.moves() = {{data.data(), data.size(), 0, store}};
+    file.start();
+    file.allow(1);
+    file.wait(1);
+    EXPECT_LT(cached_part(opened, data.size()), 0.25);  // what the system reads ahead
   }
 }
 
