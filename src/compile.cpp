@@ -88,8 +88,8 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   trace.rewrite_seconds = watch.lap();
   trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
-  std::unique_ptr<Lowered> out = lower_placed(
-      trace.placed, options, options.round == RoundActivations::Always);
+  std::unique_ptr<Lowered> out =
+      lower_placed(trace.placed, options, options.round == RoundActivations::Always);
   trace.fuse_seconds = watch.lap();
   return out;
 }

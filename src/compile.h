@@ -24,7 +24,7 @@ struct CompileOptions {
   int threads = 1;
   bool bfloat16_products = false;
   RoundActivations round = RoundActivations::Never;  // a program is made of Always only
-  std::int64_t micro_batches = 0;  // > 1: the batch runs in that many slices
+  std::int64_t micro_batches = 0;                    // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
   bool recompute = true;     // tasks may run again to keep to the budget
   const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine

@@ -36,9 +36,9 @@ struct FunctionOptions {
   /// > 1: the batch runs in that many slices; 1: never; 0: if the budget needs it and that is the
   /// fastest way to fit.
   std::int64_t micro_batches = 0;
-  bool recompute = true;   // the budget may have tasks run again
-  /// BF16: float32 values that are kept for the backward part may be kept in bfloat16, which changes
-  /// derivatives, where no exact way keeps to the budget; with `always_round`, anyhow.
+  bool recompute = true;  // the budget may have tasks run again
+  /// BF16: float32 values that are kept for the backward part may be kept in bfloat16, which
+  /// changes derivatives, where no exact way keeps to the budget; with `always_round`, anyhow.
   DType activations = DType::F32;
   bool always_round = false;
   bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error

@@ -126,9 +126,9 @@ std::string MemoryReport::describe(bool process) const {
   if (micro_batches > 1)
     text += fmt::format("  the batch runs in {} slices to save memory\n", micro_batches);
   if (rounded)
-    text += fmt::format("  {} in bfloat16 to save memory: lossy, derivatives change\n",
-                        rounded == 1 ? "1 activation is kept"
-                                     : fmt::format("{} activations are kept", rounded));
+    text += fmt::format(
+        "  {} in bfloat16 to save memory: lossy, derivatives change\n",
+        rounded == 1 ? "1 activation is kept" : fmt::format("{} activations are kept", rounded));
   if (!recomputed.empty())
     text +=
         fmt::format("  {} run again to save memory: {}\n",

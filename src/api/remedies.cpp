@@ -142,9 +142,9 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
       break;
     }
   if (compile_.round == RoundActivations::Never)
-    if (const auto r = plan(*planner(budget, compile_.recompute, compile_.micro_batches,
-                                     RoundActivations::Always),
-                            from);
+    if (const auto r = plan(
+            *planner(budget, compile_.recompute, compile_.micro_batches, RoundActivations::Always),
+            from);
         r && r->rounded)
       add(Remedy::Kind::Activations, 0, *r, rows);
   add(Remedy::Kind::Memory, 0, base, rows);

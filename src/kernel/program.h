@@ -75,9 +75,9 @@ Graph insert_copies(const Graph& graph, LibraryTable library);
 /// tasks and loops. Needs: insert_copies.
 Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& options = {});
 
-/// The graph of a program with the float32 values that its forward tasks make and its backward tasks
-/// read kept in bfloat16 in between, at half the memory: forward tasks read them as they are, so
-/// only derivatives change. Lossy: only if asked for. Values that decide something (which one is
+/// The graph of a program with the float32 values that its forward tasks make and its backward
+/// tasks read kept in bfloat16 in between, at half the memory: forward tasks read them as they are,
+/// so only derivatives change. Lossy: only if asked for. Values that decide something (which one is
 /// the largest, an index), outputs, and those that together are a hundredth of all stay exact.
 Graph round_activations(const Program& program);
 

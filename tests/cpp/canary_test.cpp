@@ -239,8 +239,7 @@ TEST(Canary, TrainingOfNetworksTouchesItsPlanOnly) {
   rounded.round = RoundActivations::Always;
   train_watched(convnet(), {4, 3, 12, 12}, 5, "adam", 0, rounded);
   auto mlp = [] {
-    return nn::sequential(
-        {nn::dense(40), nn::activation("tanh"), nn::dropout(0.5), nn::dense(5)});
+    return nn::sequential({nn::dense(40), nn::activation("tanh"), nn::dropout(0.5), nn::dense(5)});
   };
   train_watched(mlp(), {5, 30}, 5, "adam", 0, slices);
   slices.round = RoundActivations::Always;

@@ -82,10 +82,9 @@ class Subject {
   std::string title(std::int64_t batch, const std::string& memory) const {
     std::string sizes;
     for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
-    const std::string what =
-        fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes,
-                    fmt::join(o_.precision, ", "),
-                    o_.infer ? "inference" : "training with " + o_.rule);
+    const std::string what = fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes,
+                                         fmt::join(o_.precision, ", "),
+                                         o_.infer ? "inference" : "training with " + o_.rule);
     return fmt::format(
         "{:<64}  cpu{}\n", what,
         memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
