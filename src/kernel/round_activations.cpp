@@ -66,32 +66,40 @@ class Rounder {
 
   /// Those that make derivatives, or what depends on them, alone.
   void find_backward_tasks() {
-    std::vector<bool> late(g_.nodes().size()), left(g_.nodes().size()),
-        all(g_.nodes().size(), true);
-    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) {
+    const std::size_t n_nodes = g_.nodes().size();
+    late_.assign(n_nodes, false);
+    for (std::uint32_t id = 0; id < n_nodes; ++id) {
       const Node& n = g_.node(id);
-      late[id] = is_derivative(n.origin);
-      for (Value v : n.inputs) late[id] = late[id] || late[v.node];
+      late_[id] = is_derivative(n.origin) ||
+                  std::any_of(n.inputs.begin(), n.inputs.end(), [&](Value v) { return late(v); });
     }
     // A copy in the layout that a library wants is as late as its readers.
+    std::vector<bool> left(n_nodes, false), all(n_nodes, true);  // has readers; all are late
     for (Value v : g_.outputs()) all[v.node] = false;
     for (const Update& u : g_.updates()) all[u.value.node] = false;
-    for (auto id = static_cast<std::uint32_t>(g_.nodes().size()); id-- > 0;) {
+    for (auto id = static_cast<std::uint32_t>(n_nodes); id-- > 0;) {
       const Node& n = g_.node(id);
-      const bool passes_on = has(*n.op, kView) || n.op == &kCopyOp;
-      if (n.op == &kCopyOp && left[id] && all[id]) late[id] = true;
+      const bool only_late = left[id] && all[id];
+      if (n.op == &kCopyOp && only_late) late_[id] = true;
       for (Value v : n.inputs) {
         left[v.node] = true;
-        if (!late[id] && !(passes_on && left[id] && all[id])) all[v.node] = false;
+        if (!late_[id] && !(has(*n.op, kView) && only_late)) all[v.node] = false;
       }
     }
     for (std::size_t t = 0; t < p_.tasks.size(); ++t) {
       const std::vector<Value>& writes = p_.tasks[t].writes;
       backward_[t] = std::all_of(writes.begin(), writes.end(), [&](Value v) {
-        return v.node >= g_.nodes().size() || (late[v.node] && !over_slices(g_.node(v)));
+        return v.node >= n_nodes || (late_[v.node] && !over_slices(g_.node(v)));
       });
     }
-    late_ = std::move(late);
+  }
+
+  /// A derivative, or after one. A loop over slices does both parts; its body tells its results
+  /// apart.
+  bool late(Value v) const {
+    const Node& n = g_.node(v);
+    if (!over_slices(n)) return late_[v.node];
+    return is_derivative(n.inner->node(n.inner->outputs()[v.output]).origin);
   }
 
   /// What backward tasks read, themselves or in nodes without memory.
@@ -126,8 +134,8 @@ class Rounder {
     std::vector<Value> kept;
     double total = 0;
     for (Value v : read_)
-      if (task_of_[v.node] && !late_[v.node] && g_.type(v).dtype == DType::F32 &&
-          !exact_.count(v) && !leaving.count(v)) {
+      if (task_of_[v.node] && !late(v) && g_.type(v).dtype == DType::F32 && !exact_.count(v) &&
+          !leaving.count(v)) {
         kept.push_back(v);
         total += elements(v);
       }
@@ -267,7 +275,7 @@ class Rounder {
   const Graph& g_;
   std::vector<const Task*> task_of_;  // by node: what writes it; null if it has no memory
   std::vector<bool> backward_;        // by task
-  std::vector<bool> late_;            // by node: a derivative, or after one
+  std::vector<bool> late_;            // by node; see `late`
   std::unordered_set<Value, ValueHash> read_, exact_, chosen_;
   std::vector<std::vector<Value>> map_;
   Builder b_;
