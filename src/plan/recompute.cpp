@@ -76,7 +76,7 @@ Runs whole_runs(const RecomputeProblem& p, const Core& core, const Runs& runs) {
   };
   for (std::uint32_t r : runs) {
     std::uint32_t t = core.task_of[r];
-    if (!ran[t] && p.tasks[t].after.empty()) run_up_to(t);
+    if (!ran[t]) run_up_to(t);
     ran[t] = true;
     whole.push_back(t);
   }
