@@ -177,13 +177,11 @@ def checkmate(options):
     heading("Checkmate: the largest batch in 16e9 bytes, at most one forward pass computed again")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "checkmate"
-        sources = [HERE / "checkmate.cpp", HERE / "keras_layers.cpp"]
+        sources = HERE / "checkmate.cpp", HERE / "keras_layers.cpp"
         build = ROOT / "build"
-        subprocess.run(
-            ["g++", "-O2", "-std=c++20", f"-I{ROOT / 'src'}", *sources, f"-L{build}", "-lsnug"]
-            + ["-lfmt", f"-Wl,-rpath,{build}", "-o", program],
-            check=True,
-        )
+        flags = "-O2", "-std=c++20", f"-I{ROOT / 'src'}"
+        libraries = f"-L{build}", "-lsnug", "-lfmt", f"-Wl,-rpath,{build}"
+        subprocess.run(["g++", *flags, *sources, *libraries, "-o", program], check=True)
         what = ["VGG19"] if options.quick else ["--real"]
         return show_output([program, *what])
 
@@ -215,10 +213,8 @@ def curves(options):
     found = {f"{name} x {batch}": curve(name, batch, options) for name, batch in models}
     series = []
     for name, rows in found.items():
-        part = lambda row: 100 * row["budget"] / rows[0]["budget"]
-        series.append((name, [(part(r), 100 * (r["predicted"] - 1)) for r in rows], True))
-        measured = [(part(r), 100 * (r["measured"] - 1)) for r in rows if "measured" in r]
-        series.append((name, measured, False))
+        series.append((name, points(rows, "predicted"), True))
+        series.append((name, points(rows, "measured"), False))
     chart = Chart(
         "What a training step costs within less memory",
         "budget, % of the plain plan's peak",
@@ -228,6 +224,12 @@ def curves(options):
     options.svg.write_text(chart.svg())
     print(f"drawn in {options.svg.name}")
     return found
+
+
+def points(rows, key):
+    """(budget, more time) in %."""
+    plain = rows[0]["budget"]
+    return [(100 * r["budget"] / plain, 100 * (r[key] - 1)) for r in rows if key in r]
 
 
 def curve(name, batch, options):

@@ -2,8 +2,9 @@
 
     .venv/bin/python benchmarks/memory_step.py MODEL BATCH BUDGET SECONDS
 
-BUDGET is in bytes (0: none), or as 50%: so far from what the plain plan takes down to its floor. Steps
-are made for so many seconds. Prints one object of JSON; its high-water mark is that of one more step.
+BUDGET is in bytes (0: none), or as 50%: so far from what the plain plan takes down to its floor.
+Steps are made for so many seconds. Prints one object of JSON; its high-water mark is that of one
+more step.
 """
 
 import json
@@ -12,13 +13,13 @@ import sys
 import time
 
 import numpy as np
+from convnets_worker import forget_high_water
 
 import snug
 import snug.tensor as T
-from convnets_worker import forget_high_water
 from snug import nn, optim
 
-# Of one example; the others as published. Small images of one channel are those of the models.
+# Of one example, as published.
 SIZES = {
     **dict.fromkeys(("logistic", "mlp", "autoencoder"), (1, 28, 28)),
     **dict.fromkeys(("vgg16", "vgg19", "resnet50", "mobilenet"), (3, 224, 224)),
@@ -74,7 +75,7 @@ def bytes_of(budget, plain):
 
 
 def steps_for(f, arguments, seconds):
-    """The seconds of steps, made for so long; the first one, which also compiles, does not count."""
+    """The seconds of steps, made for so long, after the first one, which also compiles."""
     f(*arguments)
     times = []
     while sum(times) < seconds or len(times) < 2:

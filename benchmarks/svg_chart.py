@@ -1,4 +1,4 @@
-"""A chart of lines and points as SVG text: axes, labels, a legend; readable on light and dark pages."""
+"""Charts of lines and points as SVG text, readable on light and dark pages."""
 
 from html import escape
 
@@ -21,7 +21,8 @@ def nice_ticks(low, high, about=6):
 
 
 class Chart:
-    """`series`: (name, points, whether they are a line); a name that occurs again keeps its colour."""
+    """`series`: (name, points, whether they are a line). A name that occurs again keeps its
+    colour; lines are called predicted, points measured."""
 
     def __init__(self, title, x_label, y_label, series):
         self.title, self.x_label, self.y_label, self.series = title, x_label, y_label, series
