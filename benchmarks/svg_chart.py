@@ -5,7 +5,7 @@ from html import escape
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 40, 56
 COLOURS = ["#3b82c4", "#d1762b", "#3a9e6e", "#b0568f", "#8a7a2e"]
-GREY = "#888888"  # for text and lines: seen on white and on black
+GREY = "#777777"  # for text and lines: seen on white and on black
 
 
 def nice_ticks(low, high, about=6):
