@@ -11,7 +11,8 @@ from snug import nn, optim
 
 
 def make(network, precision, variant):
-    """A function that makes a training step of numpy arrays, and the number of parameters."""
+    """A function that makes a training step of numpy arrays, and the number of parameters. The
+    variant is its budget: as function takes it, or "" for none."""
     snug.config.floatX = "float32"
     model = nn.make_model(network)
     x = T.tensor4("x")
@@ -24,6 +25,7 @@ def make(network, precision, variant):
         loss,
         updates=optim.momentum(loss, params, 1e-3, momentum=0.9),
         precision=precision,
+        memory=variant or None,
     )
     return step, sum(int(np.prod(p.get_value(borrow=True).shape)) for p in params)
 

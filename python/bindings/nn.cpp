@@ -201,6 +201,14 @@ void bind_pools(nb::module_& m) {
             "The largest element of every window, over all axes but the first two.");
   bind_pool(m, "AveragePool", nn::average_pool,
             "The average of every window without the padding, over all axes but the first two.");
+  m.def(
+      "Upsample",
+      [](handle factor) {
+        UserLine line;
+        return nn::upsample(per_axis(factor));
+      },
+      arg("factor"),
+      "Every element factor times along all axes but the first two: a number, or one per axis.");
   m.def("GlobalMaxPool", nn::global_max_pool, "(batch, channels, ...) -> (batch, channels)");
   m.def("GlobalAveragePool", nn::global_average_pool,
         "(batch, channels, ...) -> (batch, channels)");
@@ -263,6 +271,21 @@ void bind_containers(nb::module_& m) {
       arg("body"), arg("axis") = 1, "x joined with body(x) on an axis.");
 }
 
+void bind_attention(nb::module_& m) {
+  m.def(
+      "Attention",
+      [](std::int64_t heads, bool causal, bool bias, std::int64_t in, handle weight) {
+        UserLine line;
+        return nn::attention(
+            heads, {.causal = causal, .bias = bias, .in = in, .weight = initialiser_of(weight)});
+      },
+      arg("heads"), arg("causal") = false, arg("bias") = true, arg("features") = 0,
+      arg("weight") = "glorot_uniform",
+      "Every time of (batch, time, features) takes from all times, or with causal from itself and "
+      "those\nbefore: softmax(query key' / sqrt(size)) value in each of `heads` parts of the "
+      "features.");
+}
+
 using MakeRecurrent = LayerPtr (*)(std::int64_t, const nn::RecurrentOptions&);
 
 void bind_recurrent(nb::module_& m) {
@@ -271,15 +294,20 @@ void bind_recurrent(nb::module_& m) {
     m.def(
         name,
         [make](std::int64_t units, bool sequences, bool backwards, std::int64_t in, handle weight,
-               handle recurrent) {
+               handle recurrent, bool unrolled) {
           UserLine line;
-          return make(
-              units, {sequences, backwards, in, initialiser_of(weight), initialiser_of(recurrent)});
+          return make(units, {.sequences = sequences,
+                              .backwards = backwards,
+                              .unrolled = unrolled,
+                              .in = in,
+                              .weight = initialiser_of(weight),
+                              .recurrent = initialiser_of(recurrent)});
         },
         arg("units"), arg("sequences") = false, arg("backwards") = false, arg("features") = 0,
-        arg("weight") = "glorot_uniform", arg("recurrent") = "orthogonal",
+        arg("weight") = "glorot_uniform", arg("recurrent") = "orthogonal", arg("unrolled") = false,
         "Over (batch, time, features), from states of 0; gives the last state, or with sequences "
-        "those\nof all times.");
+        "those\nof all times. unrolled: a copy of the step per time, so that a plan sees "
+        "every step; the\nfirst call, or build, must know their number.");
   m.def(
       "lstm_cell",
       [](handle x, handle h, handle c, handle recurrent) {
@@ -370,7 +398,7 @@ void bind_models(nb::module_& m) {
       },
       arg("name"), arg("input") = nb::none(), arg("classes") = 0, arg("seed") = nn::kDefaultSeed,
       "A reference model by name, for examples of the shape `input`; both as published unless "
-      "given.\nIt gives logits.");
+      "given.\nIt gives logits; an autoencoder those of its input, flattened.");
   m.def(
       "model_names",
       [] {
@@ -432,6 +460,7 @@ void bind_nn(nb::module_& m) {
   bind_pools(m);
   bind_norms(m);
   bind_containers(m);
+  bind_attention(m);
   bind_recurrent(m);
   bind_losses(m);
   bind_summary(m);

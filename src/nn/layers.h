@@ -82,6 +82,8 @@ LayerPtr average_pool(const std::vector<std::int64_t>& window,
 /// (batch, channels, ...) -> (batch, channels)
 LayerPtr global_max_pool();
 LayerPtr global_average_pool();
+/// Every element factor times along each axis, one number for all axes or one per axis.
+LayerPtr upsample(const std::vector<std::int64_t>& factor);
 
 // ---- containers ----
 
@@ -107,6 +109,18 @@ LayerPtr batch_norm(const NormOptions& options = {});
 /// Over the last axis.
 LayerPtr layer_norm(const NormOptions& options = {});
 
+// ---- attention ----
+
+struct AttentionOptions {
+  bool causal = false;  // a time sees itself and those before
+  bool bias = true;
+  std::int64_t in = 0;
+  Initialiser weight = init::glorot_uniform();
+};
+/// Every time of (batch, time, features) takes from all times: softmax(query key' / sqrt(size))
+/// value in each of `heads` equal parts of the features, and a product of what they give.
+LayerPtr attention(std::int64_t heads, const AttentionOptions& options = {});
+
 // ---- recurrent ----
 
 struct LstmState {
@@ -124,6 +138,7 @@ Expr gru_cell(const Arg& from_input, const Arg& hidden, const Arg& recurrent,
 struct RecurrentOptions {
   bool sequences = false;  // the states of all times (batch, time, units), not the last alone
   bool backwards = false;  // from the end; outputs stay in the order of the input
+  bool unrolled = false;   // a copy of the step per time; the first pass must know their number
   std::int64_t in = 0;
   Initialiser weight = init::glorot_uniform(), recurrent = init::orthogonal();
 };

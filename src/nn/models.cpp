@@ -17,27 +17,45 @@ LayerPtr logits(std::int64_t classes) {
 
 // ---- plain networks ----
 
-LayerPtr make_mlp(std::int64_t classes) {
+LayerPtr make_logistic(const Dims&, std::int64_t classes) {
+  return sequential({flatten(), logits(classes)});
+}
+
+LayerPtr make_mlp(const Dims&, std::int64_t classes) {
   return sequential({flatten(), dense(512, {.activation = "relu"}), dropout(0.2),
                      dense(512, {.activation = "relu"}), dropout(0.2), logits(classes)});
 }
 
-LayerPtr make_lenet(std::int64_t classes) {
+/// Logits of the elements of its input, flattened.
+LayerPtr make_autoencoder(const Dims& input, std::int64_t) {
+  Layers encoder{flatten()}, decoder;
+  for (std::int64_t n : {1000, 500, 250}) encoder.emplace_back(dense(n, {.activation = "sigmoid"}));
+  encoder.emplace_back(dense(30));
+  for (std::int64_t n : {250, 500, 1000}) decoder.emplace_back(dense(n, {.activation = "sigmoid"}));
+  decoder.emplace_back(dense(product(input)));
+  return sequential(
+      {{"encoder", sequential(std::move(encoder))}, {"decoder", sequential(std::move(decoder))}});
+}
+
+LayerPtr make_lenet(const Dims&, std::int64_t classes) {
   return sequential({conv2d(6, {5}, {.border = "half", .activation = "relu"}), max_pool({2}),
                      conv2d(16, {5}, {.activation = "relu"}), max_pool({2}), flatten(),
                      dense(120, {.activation = "relu"}), dense(84, {.activation = "relu"}),
                      logits(classes)});
 }
 
-/// Blocks of 3x3 convolutions with pooling after each, and dense layers with dropout.
-LayerPtr make_vgg(const std::vector<std::vector<std::int64_t>>& blocks,
+/// 3x3 convolutions, and pooling.
+void add_vgg_block(Layers& layers, std::int64_t filters, int count) {
+  for (int k = 0; k < count; ++k)
+    layers.emplace_back(conv2d(filters, {3}, {.border = "half", .activation = "relu"}));
+  layers.emplace_back(max_pool({2}));
+}
+
+/// Blocks of (filters, convolutions), and dense layers with dropout.
+LayerPtr make_vgg(const std::vector<std::pair<std::int64_t, int>>& blocks,
                   const std::vector<std::int64_t>& units, std::int64_t classes) {
   Layers features, classifier{flatten()};
-  for (const auto& block : blocks) {
-    for (std::int64_t filters : block)
-      features.emplace_back(conv2d(filters, {3}, {.border = "half", .activation = "relu"}));
-    features.emplace_back(max_pool({2}));
-  }
+  for (const auto& [filters, count] : blocks) add_vgg_block(features, filters, count);
   for (std::int64_t n : units) {
     classifier.emplace_back(dense(n, {.activation = "relu", .weight = init::he_normal()}));
     classifier.emplace_back(dropout(0.5));
@@ -47,23 +65,20 @@ LayerPtr make_vgg(const std::vector<std::vector<std::int64_t>>& blocks,
                      {"classifier", sequential(std::move(classifier))}});
 }
 
-LayerPtr make_vgg11(std::int64_t classes) {
-  return make_vgg({{64}, {128}, {256, 256}, {512, 512}, {512, 512}}, {4096, 4096}, classes);
+LayerPtr make_vgg11(const Dims&, std::int64_t classes) {
+  return make_vgg({{64, 1}, {128, 1}, {256, 2}, {512, 2}, {512, 2}}, {4096, 4096}, classes);
 }
-LayerPtr make_vgg16(std::int64_t classes) {
-  return make_vgg({{64, 64}, {128, 128}, {256, 256, 256}, {512, 512, 512}, {512, 512, 512}},
-                  {4096, 4096}, classes);
+LayerPtr make_vgg16(const Dims&, std::int64_t classes) {
+  return make_vgg({{64, 2}, {128, 2}, {256, 3}, {512, 3}, {512, 3}}, {4096, 4096}, classes);
 }
-LayerPtr make_vgg19(std::int64_t classes) {
-  return make_vgg(
-      {{64, 64}, {128, 128}, {256, 256, 256, 256}, {512, 512, 512, 512}, {512, 512, 512, 512}},
-      {4096, 4096}, classes);
+LayerPtr make_vgg19(const Dims&, std::int64_t classes) {
+  return make_vgg({{64, 2}, {128, 2}, {256, 4}, {512, 4}, {512, 4}}, {4096, 4096}, classes);
 }
-LayerPtr make_vgg_art(std::int64_t classes) {
-  return make_vgg({{32, 32}, {64, 64}, {128, 128}, {256, 256}}, {512}, classes);
+LayerPtr make_vgg_art(const Dims&, std::int64_t classes) {
+  return make_vgg({{32, 2}, {64, 2}, {128, 2}, {256, 2}}, {512}, classes);
 }
-LayerPtr make_vgg_small(std::int64_t classes) {
-  return make_vgg({{32, 32}, {64, 64}}, {128}, classes);
+LayerPtr make_vgg_small(const Dims&, std::int64_t classes) {
+  return make_vgg({{32, 2}, {64, 2}}, {128}, classes);
 }
 
 // ---- networks with batch normalisation ----
@@ -113,10 +128,14 @@ LayerPtr make_resnet(const std::vector<int>& depths, bool bottleneck, std::int64
   return sequential(std::move(parts));
 }
 
-LayerPtr make_resnet18(std::int64_t classes) { return make_resnet({2, 2, 2, 2}, false, classes); }
-LayerPtr make_resnet50(std::int64_t classes) { return make_resnet({3, 4, 6, 3}, true, classes); }
+LayerPtr make_resnet18(const Dims&, std::int64_t classes) {
+  return make_resnet({2, 2, 2, 2}, false, classes);
+}
+LayerPtr make_resnet50(const Dims&, std::int64_t classes) {
+  return make_resnet({3, 4, 6, 3}, true, classes);
+}
 
-LayerPtr make_mobilenet(std::int64_t classes) {
+LayerPtr make_mobilenet(const Dims&, std::int64_t classes) {
   Layers features;
   add_normed(features, 32, 3, 2, "relu6");
   std::int64_t in = 32;
@@ -155,24 +174,103 @@ LayerPtr unet_level(std::int64_t filters, int below) {
   return sequential(std::move(layers));
 }
 
-LayerPtr make_unet(std::int64_t classes) {
+LayerPtr make_unet(const Dims&, std::int64_t classes) {
   return sequential({{"levels", unet_level(64, 4)}, {"classifier", conv2d(classes, {1})}});
+}
+
+LayerPtr classes_of_pixels(std::int64_t classes) { return conv2d(classes, {1}); }
+
+/// Images of twice the size.
+LayerPtr enlarge(std::int64_t filters) {
+  return conv_transpose2d(filters, {4}, {.stride = {2}, .pad = {1}, .bias = false});
+}
+
+/// VGG16 whose dense layers are convolutions; classes at 1/32 of the size are enlarged and summed
+/// with those of the blocks before, at 1/16 and 1/8.
+LayerPtr make_fcn8(const Dims&, std::int64_t classes) {
+  Layers eighth, sixteenth, last;
+  for (std::int64_t filters : {64, 128, 256}) add_vgg_block(eighth, filters, filters < 256 ? 2 : 3);
+  add_vgg_block(sixteenth, 512, 3);
+  add_vgg_block(last, 512, 3);
+  for (std::int64_t kernel : {7, 1}) {
+    last.emplace_back(conv2d(4096, {kernel}, {.border = "half", .activation = "relu"}));
+    last.emplace_back(dropout(0.5));
+  }
+  last.emplace_back(classes_of_pixels(classes));
+  last.emplace_back(enlarge(classes));
+  sixteenth.emplace_back(residual(sequential(std::move(last)), classes_of_pixels(classes)));
+  sixteenth.emplace_back(enlarge(classes));
+  eighth.emplace_back(residual(sequential(std::move(sixteenth)), classes_of_pixels(classes)));
+  eighth.emplace_back(conv_transpose2d(classes, {16}, {.stride = {8}, .pad = {4}, .bias = false}));
+  return sequential(std::move(eighth));
+}
+
+/// The classes are found at half the size.
+LayerPtr make_segnet(const Dims&, std::int64_t classes) {
+  Layers encoder, decoder;
+  for (std::int64_t filters : {64, 128, 256, 256}) {
+    add_normed(encoder, filters, 3, 1, "relu");
+    encoder.emplace_back(max_pool({2}));
+  }
+  add_normed(encoder, 512, 3, 1, "");
+  for (std::int64_t filters : {256, 128, 64}) {
+    decoder.emplace_back(upsample({2}));
+    add_normed(decoder, filters, 3, 1, "");
+  }
+  decoder.emplace_back(conv2d(classes, {3}, {.border = "half"}));
+  decoder.emplace_back(upsample({2}));
+  return sequential(
+      {{"encoder", sequential(std::move(encoder))}, {"decoder", sequential(std::move(decoder))}});
+}
+
+// ---- sequences: (time, features) ----
+
+LayerPtr make_lstm(const Dims&, std::int64_t classes) {
+  return sequential({lstm(128, {.unrolled = true}), logits(classes)});
+}
+
+/// Normalised before attention and before the dense layers, which add to their input.
+LayerPtr transformer_block(std::int64_t features, std::int64_t heads) {
+  return sequential(
+      {{"attention", residual(sequential({layer_norm(), attention(heads)}))},
+       {"dense", residual(sequential({layer_norm(), dense(4 * features, {.activation = "gelu"}),
+                                      dense(features)}))}});
+}
+
+LayerPtr make_transformer(const Dims& input, std::int64_t classes) {
+  Layers blocks;
+  for (int k = 0; k < 12; ++k) blocks.emplace_back(transformer_block(input.back(), 12));
+  blocks.emplace_back(layer_norm());
+  LayerPtr pool = call([](const Expr& x, Pass&) { return mean(x, 1); }, "MeanOverTime");
+  return sequential({{"blocks", sequential(std::move(blocks))},
+                     {"pool", std::move(pool)},
+                     {"classifier", logits(classes)}});
 }
 
 // ---- the table ----
 
 struct Row {
   Info info;
-  LayerPtr (*make)(std::int64_t classes);
+  LayerPtr (*make)(const Dims& input, std::int64_t classes);
 };
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows{
+      {{"autoencoder", "dense layers 1000, 500, 250, 30 and back", {1, 28, 28}, 0},
+       make_autoencoder},
+      {{"fcn8", "FCN-8s on VGG-16: classes of pixels", {3, 416, 608}, 19}, make_fcn8},
       {{"lenet", "LeNet-5 with max pooling and relu", {1, 28, 28}, 10}, make_lenet},
+      {{"logistic", "logistic regression", {1, 28, 28}, 10}, make_logistic},
+      {{"lstm", "an LSTM of 128 units over the rows of an image, unrolled", {28, 28}, 10},
+       make_lstm},
       {{"mlp", "two dense layers of 512 with dropout", {1, 28, 28}, 10}, make_mlp},
       {{"mobilenet", "MobileNet v1", {3, 224, 224}, 1000}, make_mobilenet},
       {{"resnet18", "ResNet-18", {3, 224, 224}, 1000}, make_resnet18},
       {{"resnet50", "ResNet-50", {3, 224, 224}, 1000}, make_resnet50},
+      {{"segnet", "SegNet with one convolution per level: classes of pixels", {3, 416, 608}, 19},
+       make_segnet},
+      {{"transformer", "12 blocks of attention with 12 heads, normalised before", {128, 768}, 10},
+       make_transformer},
       {{"unet", "U-Net with borders kept: classes of pixels", {1, 256, 256}, 2}, make_unet},
       {{"vgg-art", "VGG with four narrow blocks, for paintings by artist", {3, 116, 116}, 23},
        make_vgg_art},
@@ -209,11 +307,15 @@ const Info& info(const std::string& name) { return row_of(name).info; }
 
 LayerPtr make(const std::string& name, const Options& o) {
   const Row& row = row_of(name);
-  Dims sizes = o.input.empty() ? row.info.input : o.input;
-  sizes.insert(0, -1);
+  const Dims input = o.input.empty() ? row.info.input : o.input;
   const std::int64_t classes = o.classes == 0 ? row.info.classes : o.classes;
-  require_positive(name.c_str(), "classes", classes);
-  LayerPtr model = row.make(classes);
+  if (row.info.classes > 0)
+    require_positive(name.c_str(), "classes", classes);
+  else if (classes != 0)
+    fail(Fault::Value, fmt::format("{} gives its input again and has no classes", name));
+  LayerPtr model = row.make(input, classes);
+  Dims sizes = input;
+  sizes.insert(0, -1);
   model->build(sizes, o.seed);
   return model;
 }

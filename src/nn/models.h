@@ -10,10 +10,10 @@ namespace snug::nn::models {
 
 struct Info {
   std::string name, doc;
-  Dims input;            // of one example, as published: (channels, rows, columns)
-  std::int64_t classes;  // as published
+  Dims input;  // of one example, as published: (channels, rows, columns) or (time, features)
+  std::int64_t classes;  // as published; 0: an autoencoder, which gives its input, flattened
 };
-/// lenet, mlp, vgg11, vgg16, vgg19, vgg-art, vgg-small, resnet18, resnet50, mobilenet, unet
+/// By name.
 std::vector<Info> all();
 const Info& info(const std::string& name);
 

@@ -3,6 +3,8 @@
 
 #include "nn/layers.h"
 #include "nn/options.h"
+#include "ops/arguments.h"
+#include "ops/rows.h"
 
 namespace snug::nn {
 namespace {
@@ -47,6 +49,36 @@ class Pool : public Layer {
   PoolLayerOptions options_;
 };
 
+/// The gradient of sums over windows, which has every element once per cell of its window.
+class Upsample : public Layer {
+ public:
+  explicit Upsample(std::vector<std::int64_t> factor) : factor_(std::move(factor)) {
+    for (std::int64_t k : factor_) require_positive("Upsample", "factor", k);
+  }
+  std::string describe() const override {
+    return fmt::format("Upsample({})", fmt::join(factor_, "x"));
+  }
+
+ protected:
+  Expr forward(const Expr& x, Pass&) override {
+    const std::size_t axes = pooled_axes(x);
+    const std::vector<std::int64_t> factor = per_axis("Upsample", "factor", factor_, axes);
+    std::vector<Expr> sizes{shape_i(x, 0), shape_i(x, 1)};
+    for (std::size_t k = 0; k < axes; ++k)
+      sizes.push_back(shape_i(x, static_cast<std::int64_t>(k) + 2) * int64_constant(factor[k]));
+    return apply(ops::average_pool_grad, {x, make_vector(sizes)},
+                 {{"window", factor},
+                  {"stride", factor},
+                  {"pad", std::vector<std::int64_t>(2 * axes, 0)},
+                  {"partial", false},
+                  {"mode", "sum"},
+                  {"broadcast", std::int64_t{0}}});
+  }
+
+ private:
+  std::vector<std::int64_t> factor_;
+};
+
 class GlobalPool : public Layer {
  public:
   explicit GlobalPool(bool average) : average_(average) {}
@@ -68,6 +100,9 @@ LayerPtr max_pool(const std::vector<std::int64_t>& window, const PoolLayerOption
 }
 LayerPtr average_pool(const std::vector<std::int64_t>& window, const PoolLayerOptions& options) {
   return std::make_shared<Pool>("AveragePool", "average_exc_pad", window, options);
+}
+LayerPtr upsample(const std::vector<std::int64_t>& factor) {
+  return std::make_shared<Upsample>(factor);
 }
 LayerPtr global_max_pool() { return std::make_shared<GlobalPool>(false); }
 LayerPtr global_average_pool() { return std::make_shared<GlobalPool>(true); }

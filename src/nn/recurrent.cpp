@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "nn/layers.h"
 #include "nn/options.h"
 #include "ops/arguments.h"
@@ -47,13 +49,21 @@ class Recurrent : public Layer {
   virtual std::vector<Expr> step(const Expr& from_input, const std::vector<Expr>& states) const = 0;
   virtual std::size_t state_count() const { return 1; }
 
-  Expr forward(const Expr& x, Pass&) override {
+  Expr forward(const Expr& given, Pass&) override {
+    const Expr x = options_.unrolled ? with_known_times(given) : given;
     // What comes from the input is one product for all times.
     Expr gates = dot(swapaxes(x, 0, 1), variable(0)) + variable(2);
     if (options_.backwards) gates = flip(gates, 0);
     Expr start =
         broadcast_to(typed_number(0, gates.dtype()), {shape_i(x, 0), int64_constant(units_)});
     start = rebroadcast(start, 0);
+    std::vector<Expr> states(state_count(), start);
+    if (!options_.unrolled) return in_a_loop(gates, states);
+    return step_by_step(gates, std::move(states));
+  }
+
+ private:
+  Expr in_a_loop(const Expr& gates, const std::vector<Expr>& start) const {
     LoopResult r = loop(
         [&](const Expr&, const std::vector<Expr>& now, const std::vector<Expr>& states) {
           std::vector<Expr> next = step(now[0], states);
@@ -61,17 +71,41 @@ class Recurrent : public Layer {
           if (options_.sequences) result.outputs = {next[0]};
           return result;
         },
-        {gates}, std::vector<Expr>(state_count(), start));
-    if (!options_.sequences) return r.states[0];
-    Expr all = options_.backwards ? flip(r.outputs[0], 0) : r.outputs[0];
-    return swapaxes(all, 0, 1);
+        {gates}, start);
+    return options_.sequences ? all_times(r.outputs[0]) : r.states[0];
   }
+
+  /// The first pass that knows the number of times decides it.
+  Expr with_known_times(const Expr& x) {
+    if (times_ == 0) times_ = std::max<std::int64_t>(x.ndim() == 3 ? x.type().shape[1] : 0, 0);
+    if (times_ == 0)
+      fail(Fault::Shape, fmt::format("{}: the number of times is not known", kind_),
+           "unrolled needs it: give it to build, or leave unrolled out");
+    return specify_shape(x, {-1, times_, -1});
+  }
+
+  Expr step_by_step(const Expr& gates, std::vector<Expr> states) const {
+    std::vector<Expr> outputs;
+    for (int t = 0; t < times_; ++t) {
+      states = step(subtensor(gates, {t}), states);
+      outputs.push_back(states[0]);
+    }
+    return options_.sequences ? all_times(stack(outputs, 0)) : states[0];
+  }
+
+  /// (time, batch, units) as computed -> (batch, time, units) in the order of the input
+  Expr all_times(const Expr& outputs) const {
+    return swapaxes(options_.backwards ? flip(outputs, 0) : outputs, 0, 1);
+  }
+
+ protected:
   std::int64_t units_;
 
  private:
   const char* kind_;
   std::int64_t gates_;
   RecurrentOptions options_;
+  std::int64_t times_ = 0;  // if unrolled
 };
 
 class Lstm : public Recurrent {

@@ -189,6 +189,106 @@ def test_recurrent(make, truth, backwards):
     )
 
 
+@pytest.mark.parametrize("make", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_unrolled_is_the_loop(make, sequences, backwards):
+    x = f32(3, 5, 4)
+    how = {"sequences": sequences, "backwards": backwards}
+    layer, unrolled = make(6, **how), make(6, unrolled=True, **how)
+    v = T.tensor3("x")
+    results = []
+    for model in (layer.build((None, 5, 4)), unrolled.build((None, 5, 4))):
+        y = model(v)
+        results.append(snug.function([v], [y, *snug.grad(y.sum(), model.parameters())])(x))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="the number of times is not known"):
+        make(6, unrolled=True, features=4, **how)(v)
+    with pytest.raises(ValueError):
+        run(unrolled, f32(3, 6, 4))
+
+
+def attention(x, state, heads, causal):
+    """In float64, head by head."""
+    features = x.shape[-1]
+    size = features // heads
+    all_parts = x @ state["weight"] + state.get("bias", 0)
+    query, key, value = np.split(all_parts, 3, axis=-1)
+    out = np.zeros_like(query)
+    for h in range(heads):
+        part = slice(h * size, (h + 1) * size)
+        scores = query[..., part] @ key[..., part].swapaxes(1, 2) / np.sqrt(size)
+        if causal:
+            scores += np.where(np.tri(x.shape[1]) > 0, 0, -np.inf)
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        out[..., part] = p / p.sum(-1, keepdims=True) @ value[..., part]
+    return out @ state["out_weight"] + state.get("out_bias", 0)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_attention(heads, causal, bias):
+    layer = nn.Attention(heads, causal=causal, bias=bias).build((None, None, 6))
+    assert [p.name for p in layer.parameters()] == ["weight", "out_weight"] + [
+        "bias",
+        "out_bias",
+    ] * bias
+    for p in layer.parameters():
+        p.set_value(f32(*p.get_value().shape))
+    x = f32(2, 5, 6)
+    expected = attention(x.astype("float64"), values(layer), heads, causal)
+    np.testing.assert_allclose(run(layer, x), expected, rtol=1e-4, atol=1e-4)
+    if causal:  # what comes later changes nothing
+        later = x.copy()
+        later[:, 3:] = 0
+        np.testing.assert_array_equal(run(layer, later)[:, :3], run(layer, x)[:, :3])
+
+
+def test_attention_by_finite_differences():
+    with snug.config.change_flags(floatX="float64"):
+        layer = nn.Attention(2, causal=True).build((None, None, 4))
+        v = T.dtensor3("x")
+        loss = T.sqr(layer(v)).sum()
+        variables = [v, *layer.parameters()]
+        gradients = snug.function([v], snug.grad(loss, variables))
+        f = snug.function([v], loss)
+        x, step = rng.standard_normal((2, 3, 4)), 1e-6
+        g = gradients(x)
+        for k in range(x.size):
+            d = np.zeros(x.size)
+            d[k] = step
+            d = d.reshape(x.shape)
+            assert abs((f(x + d) - f(x - d)) / (2 * step) - g[0].flat[k]) < 1e-6
+        weight = layer.parameters()[0]
+        w = weight.get_value()
+        for k in range(0, w.size, 5):
+            ends = []
+            for sign in (1, -1):
+                other = w.copy()
+                other.flat[k] += sign * step
+                weight.set_value(other)
+                ends.append(f(x))
+            assert abs((ends[0] - ends[1]) / (2 * step) - g[1].flat[k]) < 1e-6
+
+
+@pytest.mark.parametrize("factor", [2, (1, 3), (3, 2)])
+def test_upsample(factor):
+    rows, columns = (factor, factor) if isinstance(factor, int) else factor
+    x = f32(2, 3, 4, 5)
+    expected = x.repeat(rows, 2).repeat(columns, 3)
+    np.testing.assert_array_equal(run(nn.Upsample(factor), x), expected)
+    v = T.tensor4("x")
+    weights = f32(*expected.shape)
+    gradient = snug.function([v], snug.grad((nn.Upsample(factor)(v) * weights).sum(), v))(x)
+    summed = weights.reshape(2, 3, 4, rows, 5, columns).sum((3, 5))
+    np.testing.assert_allclose(gradient, summed, rtol=1e-5, atol=1e-5)
+    if factor == 2:
+        sequence = f32(2, 3, 4)
+        np.testing.assert_array_equal(run(nn.Upsample(2), sequence), sequence.repeat(2, 2))
+
+
 def test_forget_gates_start_open():
     bias = nn.LSTM(2, features=3).state()["bias"].get_value()
     np.testing.assert_array_equal(bias, [0, 0, 1, 1, 0, 0, 0, 0])

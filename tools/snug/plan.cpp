@@ -37,6 +37,9 @@ class Subject {
  public:
   explicit Subject(const PlanOptions& o) : o_(o), example_(nn::models::info(o.model).input) {
     if (!o.size.empty()) {
+      if (example_.size() != 3)
+        snug::fail(snug::Fault::Value,
+                   fmt::format("plan: {} takes no images, --size is theirs", o.model));
       example_[1] = o.size[0];
       example_[2] = o.size.back();
     }
@@ -64,16 +67,22 @@ class Subject {
     nn::Pass pass{.training = !o_.infer};
     const Expr scores = (*model_)(x, pass);
     if (o_.infer) return snug::function({x}, scores, options);
-    const bool pixels = scores.ndim() == 4;
-    const Expr y = snug::input({snug::DType::I64, Dims(pixels ? 3 : 1, -1), 0}, "y");
-    const Expr loss = nn::cross_entropy(scores, y, "mean", pixels ? 1 : -1);
+    std::vector<Expr> inputs{x};
+    Expr loss;
+    if (has_labels()) {
+      const bool pixels = scores.ndim() == 4;
+      inputs.push_back(snug::input({snug::DType::I64, Dims(pixels ? 3 : 1, -1), 0}, "y"));
+      loss = nn::cross_entropy(scores, inputs[1], "mean", pixels ? 1 : -1);
+    } else {
+      loss = nn::binary_cross_entropy(scores, snug::flatten(x, 2));
+    }
     options.updates = optim::updates_by(o_.rule, loss, model_->trainable()).pairs;
-    return snug::function({x, y}, loss, options);
+    return snug::function(inputs, loss, options);
   }
 
   std::vector<Dims> shapes(std::int64_t batch) const {
     std::vector<Dims> all{with_batch(example_, batch)};
-    if (o_.infer) return all;
+    if (o_.infer || !has_labels()) return all;
     // Labels are those of pixels if the model gives images.
     const Dims out = nn::summarise(*model_, with_batch(example_, 1)).layers.back().output;
     all.push_back(out.size() == 4 ? Dims{batch, out[2], out[3]} : Dims{batch});
@@ -92,6 +101,8 @@ class Subject {
   }
 
  private:
+  bool has_labels() const { return nn::models::info(o_.model).classes > 0; }
+
   static Dims with_batch(Dims example, std::int64_t batch) {
     example.insert(0, batch);
     return example;
