@@ -49,6 +49,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.budget = parse_bytes(options.memory);
   compile_.recompute = options.recompute;
   if (compile_.budget) compile_.device = &measured_host();
+  if (!compile_.device && options.profile) compile_.device = measured_host_if_known();
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;
