@@ -7,6 +7,7 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -15,6 +16,7 @@
 #include "backend/cpu/code_cache.h"
 #include "ops/functions.h"
 #include "place/place.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 namespace {
@@ -22,9 +24,17 @@ namespace {
 constexpr const char* kSymbol = "rates";
 std::atomic<const DeviceInfo*> measured_here{nullptr};
 
-/// Changes with what the rates depend on.
-CodeKey key_of(const DeviceInfo& d) {
-  return hash_bytes(fmt::format("rates 2 {} {} {} {}", SNUG_VERSION, d.model, d.cores, d.isa));
+/// Changes with what the rates depend on. Those of a busy machine are kept apart.
+CodeKey key_of(const DeviceInfo& d, bool busy) {
+  return hash_bytes(fmt::format("rates 2 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+                                busy ? " busy" : ""));
+}
+
+/// For so long rates of a busy machine serve other processes, too, so that not all measure again.
+constexpr double kBusySeconds = 600;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 /// Seconds so far in the steps whose names begin with `name`.
@@ -188,21 +198,28 @@ constexpr double DeviceInfo::*kRates[] = {
     &DeviceInfo::parallel_latency, &DeviceInfo::product_latency,
 };
 
+/// The rates and the time.
 std::string as_text(const DeviceInfo& d) {
   std::string text;
-  for (const auto rate : kRates) text += fmt::format("{}{}", text.empty() ? "" : " ", d.*rate);
-  return text;
+  for (const auto rate : kRates) text += fmt::format("{} ", d.*rate);
+  return text + fmt::format("{}", now());
 }
 
-/// Takes rates from what `as_text` wrote; false if it is something else.
-bool take_text(std::string_view text, DeviceInfo& d) {
-  for (const auto rate : kRates) {
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), d.*rate);
-    if (fault != std::errc{} || !(d.*rate > 0)) return false;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.starts_with(' ')) text.remove_prefix(1);
-  }
+bool take_number(std::string_view& text, double& number) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc{} || !(number > 0)) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (text.starts_with(' ')) text.remove_prefix(1);
   return true;
+}
+
+/// Takes rates from what `as_text` wrote; false if it is something else, or too old for those of a
+/// busy machine.
+bool take_text(std::string_view text, DeviceInfo& d) {
+  for (const auto rate : kRates)
+    if (!take_number(text, d.*rate)) return false;
+  double when = 0;
+  return take_number(text, when) && (!d.measured_busy || std::abs(now() - when) < kBusySeconds);
 }
 
 /// How often the system took a core from this process so far, although it had work.
@@ -230,7 +247,8 @@ DeviceInfo measure_once() {
 }  // namespace
 
 DeviceInfo measure_host(bool keep) {
-  constexpr int kMost = 3;
+  const WithoutMemoryBudget scope;
+  constexpr int kMost = 2;
   DeviceInfo best = measure_once();
   for (int again = 1; best.measured_busy && again < kMost; ++again) {
     const DeviceInfo d = measure_once();
@@ -243,19 +261,22 @@ DeviceInfo measure_host(bool keep) {
       best.*rate = d.*rate < 1 ? std::min(best.*rate, d.*rate) : std::max(best.*rate, d.*rate);
   }
   CodeCache cache(CodeCache::default_directory());
-  if (keep && !best.measured_busy && cache.on())
-    cache.store(key_of(host_device()), {kSymbol, as_text(best)});
+  if (keep && cache.on())
+    cache.store(key_of(host_device(), best.measured_busy), {kSymbol, as_text(best)});
   return best;
 }
 
 const DeviceInfo* measured_host_if_known() {
   static const std::optional<DeviceInfo> kept = []() -> std::optional<DeviceInfo> {
-    DeviceInfo d = host_device();
     CodeCache cache(CodeCache::default_directory());
     if (!cache.on()) return std::nullopt;
-    const auto entry = cache.load(key_of(d));
-    if (!entry || entry->symbol != kSymbol || !take_text(entry->object, d)) return std::nullopt;
-    return d;
+    for (const bool busy : {false, true}) {
+      DeviceInfo d = host_device();
+      d.measured_busy = busy;
+      const auto entry = cache.load(key_of(d, busy));
+      if (entry && entry->symbol == kSymbol && take_text(entry->object, d)) return d;
+    }
+    return std::nullopt;
   }();
   return kept ? &*kept : measured_here.load();
 }
