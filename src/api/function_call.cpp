@@ -87,7 +87,13 @@ CallContext& FunctionImpl::lease() {
   }
 }
 
-void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) {
+void FunctionImpl::forget_plans() {
+  std::lock_guard lock(compile_mutex_);
+  executables_.clear();
+  plans_.clear();
+}
+
+void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
   const std::string_view whose = name.empty() ? std::string_view("the function") : name;
   if (!shares_arenas_) {
     if (!c.arena) c.arena = std::make_unique<Arena>();
@@ -98,6 +104,9 @@ void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) {
   std::lock_guard lock(context_mutex_);
   if (const std::uint64_t mapped = Arena::mapped_for(bytes); mapped > claim_)
     ArenaPool::shared().change_claim(std::exchange(claim_, mapped), mapped);
+} catch (const Error&) {
+  forget_plans();
+  throw;
 }
 
 void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments) {
@@ -114,8 +123,13 @@ void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments
   const std::string what = fmt::format("making the shared variables of {}{}",
                                        name.empty() ? "the function" : name,
                                        arena ? ", with its arena," : "");
-  require_free_memory(bytes, what);
-  require_memory_budget(bytes, what);
+  try {
+    require_free_memory(bytes, what);
+    require_memory_budget(bytes, what);
+  } catch (const Error&) {
+    forget_plans();
+    throw;
+  }
 }
 
 std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {

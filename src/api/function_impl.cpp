@@ -297,10 +297,9 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
 }
 
 void FunctionImpl::free() {
+  forget_plans();
   {
     std::lock_guard lock(compile_mutex_);
-    executables_.clear();
-    plans_.clear();
     for (auto& [count, variant] : variants_)
       if (variant) variant->free();
   }

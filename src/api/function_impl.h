@@ -102,6 +102,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
   CallContext& lease();
   void take_arena(CallContext& context, std::uint64_t bytes);
+  /// After a plan was too large: a plan also serves smaller sizes, which may do with less.
+  void forget_plans();
   /// Before the first call makes the values of its shared variables: is there memory for them and
   /// for its arena together?
   void require_memory_for_recipes(std::span<const ArgView> arguments);

@@ -32,7 +32,8 @@ DeviceInfo device() {
 double seconds_of(const std::vector<Expr>& inputs, const std::vector<Dims>& shapes,
                   const Expr& output) {
   const DeviceInfo d = device();
-  Captured captured = capture({inputs, {output}, {}, {}, true});
+  const std::vector<Expr> outputs{output};
+  Captured captured = capture({inputs, outputs, {}, {}, true});
   CompileOptions options;
   options.device = &d;
   CompileTrace trace;
@@ -45,20 +46,20 @@ double seconds_of(const std::vector<Expr>& inputs, const std::vector<Dims>& shap
       ->planned->seconds;
 }
 
-double product(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const Expr a = input({DType::F32, {-1, -1}}), b = input({DType::F32, {-1, -1}});
+double product_seconds(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const Expr a = matrix(), b = matrix();
   return seconds_of({a, b}, {{m, k}, {k, n}}, dot(a, b));
 }
 
 double convolution(std::int64_t from, std::int64_t to, std::int64_t rows) {
-  const Expr x = input({DType::F32, {-1, -1, -1, -1}}), w = input({DType::F32, {-1, -1, -1, -1}});
+  const Expr x = tensor4(), w = tensor4();
   ConvOptions options;
   options.border_mode = "half";
   return seconds_of({x, w}, {{4, from, rows, rows}, {to, from, 3, 3}}, conv2d(x, w, options));
 }
 
-double loop(std::int64_t n, Expr (*f)(const Expr&)) {
-  const Expr x = input({DType::F32, {-1}});
+double elementwise(std::int64_t n, Expr (*f)(const Expr&)) {
+  const Expr x = vector();
   return seconds_of({x}, {{n}}, f(x));
 }
 
@@ -73,11 +74,11 @@ TEST(Predict, BandwidthFallsFromCachesToMemory) {
 }
 
 TEST(Predict, SmallProductsRunBelowTheFullRate) {
-  const double large = product(1024, 1024, 1024);
+  const double large = product_seconds(1024, 1024, 1024);
   EXPECT_NEAR(large, 2.0 * 1024 * 1024 * 1024 / 2e11, 0.1 * large);
-  EXPECT_GT(1024 * product(1, 1024, 1024), 4 * large);
-  EXPECT_GT(product(64, 64, 64), 2.0 * 64 * 64 * 64 / 2e11 * 2);
-  EXPECT_LT(product(8, 8, 8), 2e-6) << "on one core";
+  EXPECT_GT(1024 * product_seconds(1, 1024, 1024), 4 * large);
+  EXPECT_GT(product_seconds(64, 64, 64), 2.0 * 64 * 64 * 64 / 2e11 * 2);
+  EXPECT_LT(product_seconds(8, 8, 8), 2e-6) << "on one core";
 }
 
 TEST(Predict, FewChannelsFillNoVector) {
@@ -91,13 +92,13 @@ TEST(Predict, FunctionsCostMoreThanSums) {
   constexpr std::int64_t kLarge = 1 << 22, kSmall = 1 << 12;
   const auto sum = [](const Expr& x) { return x + x; };
   const auto power = [](const Expr& x) { return pow(x, x); };
-  EXPECT_GT(loop(kLarge, power), 3 * loop(kLarge, sum));
-  EXPECT_NEAR(loop(kLarge, sum), 8.0 * kLarge / 2e10, 0.1 * loop(kLarge, sum));
-  EXPECT_LT(loop(kSmall, sum), 2e-6);
+  EXPECT_GT(elementwise(kLarge, power), 3 * elementwise(kLarge, sum));
+  EXPECT_NEAR(elementwise(kLarge, sum), 8.0 * kLarge / 2e10, 0.1 * elementwise(kLarge, sum));
+  EXPECT_LT(elementwise(kSmall, sum), 2e-6);
 }
 
 TEST(Predict, OperandsThatLieAcrossCost) {
-  const Expr x = input({DType::F32, {-1, -1}}), y = input({DType::F32, {-1, -1}});
+  const Expr x = matrix(), y = matrix();
   const Dims shape{1000, 1000};
   const double along = seconds_of({x, y}, {shape, shape}, x + y);
   const double across = seconds_of({x, y}, {shape, shape}, x + transpose(y));

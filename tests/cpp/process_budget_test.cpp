@@ -34,7 +34,7 @@ Expr recipe(std::int64_t mib, const std::string& name) {
 
 /// A function whose arena has at least the size of its argument.
 Function with_arena(FunctionOptions options = {}) {
-  const Expr x = input({DType::F32, {-1}});
+  const Expr x = vector();
   return function({x}, sum(sort(x * 2.0F) * x), options);
 }
 
@@ -88,8 +88,9 @@ TEST(ProcessBudget, IdleArenasAreDroppedFirst) {
 TEST(ProcessBudget, FunctionsGetWhatOthersLeave) {
   const Expr other = variable(3, "other"), own = variable(2, "own");
   const Budget budget(5 * kMiB);
-  const auto before = static_cast<std::int64_t>(memory_account().total());
-  const Expr x = input({DType::F32, {-1}});
+  const MemoryAccount account = memory_account();
+  const auto before = static_cast<std::int64_t>(account.total() - account.arenas);
+  const Expr x = vector();
   const Function f = function({x}, sum(x) * sum(own));
   // What is there besides is others', its own variable is not.
   EXPECT_EQ(static_cast<std::int64_t>(f.impl()->budget()),
@@ -104,7 +105,7 @@ TEST(ProcessBudget, FunctionsGetWhatOthersLeave) {
 }
 
 TEST(ProcessBudget, VariablesAndArenaAreAskedForTogether) {
-  const Expr w = recipe(3, "w"), x = input({DType::F32, {-1}});
+  const Expr w = recipe(3, "w"), x = vector();
   FunctionOptions options;
   options.memory = "1GiB";
   const Function f = function({x}, sum(sort(x * 2.0F) * x) + sum(w), options);
