@@ -15,6 +15,7 @@
 #include "nn/summary.h"
 #include "ops/functions.h"
 #include "optim/optim.h"
+#include "target/memory_budget.h"
 #include "train/fit.h"
 #include "train/saved_model.h"
 

@@ -347,7 +347,8 @@ void bind_function(nb::module_& m) {
       .def_ro("result", &ProfileReport::StepTime::result)
       .def_ro("where", &ProfileReport::StepTime::where)
       .def_ro("count", &ProfileReport::StepTime::count)
-      .def_ro("seconds", &ProfileReport::StepTime::seconds);
+      .def_ro("seconds", &ProfileReport::StepTime::seconds)
+      .def_ro("predicted", &ProfileReport::StepTime::predicted);
   nb::class_<ProfileReport>(m, "ProfileReport")
       .def_ro("calls", &ProfileReport::calls)
       .def_ro("seconds", &ProfileReport::seconds)

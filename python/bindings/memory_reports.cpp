@@ -105,11 +105,16 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("free", &ProcessMemory::free)
       .def_ro("limit", &ProcessMemory::limit)
       .def_ro("exports", &ProcessMemory::exports)
+      .def_ro("budget", &ProcessMemory::budget)
+      .def_ro("shared", &ProcessMemory::shared)
+      .def_ro("loaders", &ProcessMemory::loaders)
+      .def_ro("counted", &ProcessMemory::counted)
       .def("__str__", &ProcessMemory::describe)
       .def("__repr__", &ProcessMemory::describe);
   m.def("process_memory", &process_memory,
         "What this process has now: arrays, arenas, the rest that is resident, how much more it "
-        "may take and what limits that, and memory of shared variables that others hold.");
+        "may take and what limits that, memory of shared variables that others hold, and what "
+        "counts against config.memory.");
 }
 
 }  // namespace snug::python

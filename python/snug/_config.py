@@ -89,7 +89,10 @@ _SETTINGS = {
         _core.set_default_float,
     ),
     "memory": Setting(
-        None, _budget, "the budget of functions that are given none: None, bytes, or '4GiB'"
+        None,
+        _budget,
+        "the budget of shared variables, arenas and loaders together: None, bytes, or '4GiB'",
+        lambda budget: _core.set_memory_budget("" if budget is None else str(budget)),
     ),
     "share_arenas": Setting(
         True, _switch, "functions that do not run at the same time work in the same memory"

@@ -281,7 +281,8 @@ def function(
                 "reference"; Theano's names and Mode objects
     shapes      hints: {x: (64, 784)} or {"x": (64, 784)}; None for an unknown size
     memory      the budget: bytes or text like "4GiB". The fastest way to keep to it is chosen as
-                soon as sizes are known; a MemoryError says what would fit if there is none
+                soon as sizes are known; a MemoryError says what would fit if there is none.
+                Under config.memory it is at most what other variables and loaders leave
     micro_batches   slices that the batch runs in; 1: never, 0: if the budget needs it
     recompute   the budget may have tasks run again
     offload     a directory on a disk: the budget may have values go to a file there while nothing
@@ -355,7 +356,6 @@ def function(
             f"function: on_unused_input is {unused!r}",
             "choose 'raise', 'warn' or 'ignore'",
         )
-    budget = config.memory if memory is None else memory
     chosen = get_mode(mode)
     if name is not None and not isinstance(name, str):
         raise error(TypeError, f"function: name must be a string, got {name!r}")
@@ -366,9 +366,9 @@ def function(
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
     check_precision("function", precision, activations)
-    if budget is not None and not isinstance(budget, (str, int)):
+    if memory is not None and not isinstance(memory, (str, int)):
         raise error(
-            TypeError, f"function: memory must be bytes or text like '4GiB', got {budget!r}"
+            TypeError, f"function: memory must be bytes or text like '4GiB', got {memory!r}"
         )
     named = {entry["name"]: entry["variable"] for entry in entries if entry["name"]}
     hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
@@ -380,7 +380,7 @@ def function(
         givens=given_pairs,
         shapes=hints,
         name=name or "",
-        memory="" if budget is None else str(budget),
+        memory="" if memory is None else str(memory),
         micro_batches=micro_batches,
         recompute=bool(recompute),
         offload="" if offload is None else os.fspath(offload),

@@ -85,7 +85,8 @@ struct ProfileReport {
   struct StepTime {
     std::string name, result, where;  // result: "float32 (8, 64)"; where: the user's line
     std::int64_t count;
-    double seconds;  // of all calls together
+    double seconds;    // of all calls together
+    double predicted;  // the same from the rates of the machine; 0: they were never measured
   };
   std::int64_t calls = 0;
   double seconds = 0;

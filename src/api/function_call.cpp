@@ -12,6 +12,7 @@
 #include "backend/reference/interpret_graph.h"
 #include "exec/executor.h"
 #include "target/free_memory.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 namespace {
@@ -53,6 +54,24 @@ Array as_array(const ArgView& a) {
   return array;
 }
 
+/// Storage for a new value of a shared variable; a Memory error if the budget of the process does
+/// not allow it.
+Array new_storage(const SharedVariable& v, DType dtype, const Dims& shape) {
+  const MemoryClaim claim(MemoryClaim::Kind::Shared,
+                          static_cast<std::uint64_t>(product(shape) * size_of(dtype)),
+                          fmt::format("a new value of {}", v.name.empty() ? "a variable" : v.name));
+  Array a = Array::empty(dtype, shape);
+  a.storage->count_as_shared();
+  return a;
+}
+
+/// The same with the old value in it.
+Array new_storage(const SharedVariable& v, const Array& value) {
+  Array a = new_storage(v, value.dtype, value.shape);
+  std::memcpy(a.data, value.data, static_cast<std::size_t>(value.bytes()));
+  return a;
+}
+
 }  // namespace
 
 CallContext& FunctionImpl::lease() {
@@ -68,7 +87,13 @@ CallContext& FunctionImpl::lease() {
   }
 }
 
-void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) {
+void FunctionImpl::forget_plans() {
+  std::lock_guard lock(compile_mutex_);
+  executables_.clear();
+  plans_.clear();
+}
+
+void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
   const std::string_view whose = name.empty() ? std::string_view("the function") : name;
   if (!shares_arenas_) {
     if (!c.arena) c.arena = std::make_unique<Arena>();
@@ -79,22 +104,66 @@ void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) {
   std::lock_guard lock(context_mutex_);
   if (const std::uint64_t mapped = Arena::mapped_for(bytes); mapped > claim_)
     ArenaPool::shared().change_claim(std::exchange(claim_, mapped), mapped);
+} catch (const Error&) {
+  forget_plans();
+  throw;
 }
 
-void FunctionImpl::require_memory_for_recipes() {
+void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments) {
   std::uint64_t bytes = 0;
   for (const Lock& l : locks_) {
     std::shared_lock reader(l.variable->mutex);
     if (const Recipe* r = l.variable->recipe())
       bytes += static_cast<std::uint64_t>(product(r->shape) * size_of(r->dtype));
   }
-  if (bytes)
-    require_free_memory(bytes, fmt::format("making the shared variables of {}",
-                                           name.empty() ? "the function" : name));
+  if (bytes == 0) return;
+  const std::uint64_t arena = Arena::mapped_for(arena_for(arguments));
+  const std::uint64_t idle = shares_arenas_ ? ArenaPool::shared().idle_for(arena) : 0;
+  bytes += arena > idle ? arena - idle : 0;
+  const std::string what = fmt::format("making the shared variables of {}{}",
+                                       name.empty() ? "the function" : name,
+                                       arena ? ", with its arena," : "");
+  try {
+    require_free_memory(bytes, what);
+    require_memory_budget(bytes, what);
+  } catch (const Error&) {
+    forget_plans();
+    throw;
+  }
 }
 
-void FunctionImpl::lock(CallContext& c) {
-  if (!recipes_made_) require_memory_for_recipes();
+std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {
+  if (stage_ || options_.mode == Mode::Reference) return 0;
+  std::vector<Dims> shapes;
+  Function::Values values;
+  if (arguments.size() != argument_count_) return 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ArgView a = as_pairs(arguments[i]);
+    if (arguments[i].dtype != input_types[i].dtype ||
+        static_cast<int>(arguments[i].shape.size()) != input_types[i].ndim())
+      return 0;
+    shapes.push_back(a.shape);
+    values.push_back(a.shape.empty() && is_discrete(a.dtype)
+                         ? std::optional(read_integer(a.data, a.dtype))
+                         : std::nullopt);
+  }
+  const SizeSources from = size_sources(shapes, values, false);
+  std::lock_guard guard(compile_mutex_);
+  try {
+    FunctionImpl* const way = has_choice() ? choose(from) : nullptr;
+    std::string assumed;
+    if (!way) return plan_for(from, assumed)->planned->plan.bytes;
+    std::lock_guard inner(way->compile_mutex_);
+    return way->plan_for(from, assumed)->planned->plan.bytes;
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory) return 0;  // the call says it
+    if (has_choice()) throw;
+    refuse(from, e);
+  }
+}
+
+void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
+  if (!recipes_made_) require_memory_for_recipes(arguments);
   for (const Lock& l : locks_) {
     SharedVariable& v = *l.variable;
     if (l.written) {
@@ -199,7 +268,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   c.function = shared_from_this();
   FunctionImpl* other = nullptr;
   try {
-    lock(c);
+    lock(c, arguments);
     if (stage_) {
       c.stage_values = Function(stage_).call_views(arguments);
       c.stage_arguments.assign(arguments.begin(), arguments.end());
@@ -278,7 +347,7 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   for (const Shared& v : shared_)
     if (v.written) {
       Array& value = v.variable->value_locked();
-      if (value.storage.use_count() > 1) value = value.contiguous_copy();
+      if (value.storage.use_count() > 1) value = new_storage(*v.variable, value);
     }
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
@@ -295,7 +364,8 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
         for (SizeId d : p.type(buf.value).dims)
           shape.push_back(p.graph.sizes().is_runtime(d) ? exe.bounds.high[d] : c.sizes[d]);
         c.fresh.resize(graph_.inputs().size());
-        c.fresh[buf.index] = Array::empty(p.type(buf.value).dtype, shape);
+        c.fresh[buf.index] = new_storage(
+            *shared_[buf.index - argument_count_].variable, p.type(buf.value).dtype, shape);
         c.buffers[b] = c.fresh[buf.index].data;
         break;
       }
@@ -407,6 +477,7 @@ void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> out
   for (std::size_t i = 0; i < graph_.updates().size(); ++i) {
     Array& value = shared_[graph_.updates()[i].input - argument_count_].variable->value_locked();
     value = as_stored(results[graph_.outputs().size() + i].to_array(), value.dtype);
+    value.storage->count_as_shared();
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "exec/executor.h"
 #include "graph/substitute_sizes.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 namespace {
@@ -53,9 +54,12 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.strict_math = options.strict_math;
   compile_.threads = options.threads > 0 ? options.threads : available_threads();
   compile_.budget = parse_bytes(options.memory);
+  if (const std::uint64_t share = share_of_process(); share)
+    compile_.budget = compile_.budget ? std::min(compile_.budget, share) : share;
   compile_.recompute = options.recompute;
   if (compile_.budget) compile_.device = &measured_host();
   if (!options.offload.empty()) compile_.disk = measured_disk(options.offload);
+  if (!compile_.device && options.profile) compile_.device = measured_host_if_known();
   for (int i = 0; i < std::max(1, options.contexts); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;
@@ -174,6 +178,22 @@ void FunctionImpl::plan_for_hints(const std::vector<Expr>& inputs,
   }
 }
 
+std::uint64_t FunctionImpl::share_of_process() const {
+  const std::uint64_t budget = memory_budget();
+  if (budget == 0) return 0;
+  std::unordered_set<const Storage*> own;
+  std::uint64_t bytes = 0;
+  for (const Lock& l : locks_) {
+    std::shared_lock reader(l.variable->mutex);
+    const Array* value = l.variable->value_if_materialised();
+    if (value && own.insert(value->storage.get()).second)
+      bytes += static_cast<std::uint64_t>(value->storage->bytes());
+  }
+  const MemoryAccount account = memory_account();
+  const std::uint64_t others = account.total() - account.arenas - std::min(account.shared, bytes);
+  return budget > others ? budget - others : 1;  // 0 is no limit
+}
+
 void FunctionImpl::collect_locks() {
   if (stage_) locks_ = std::move(stage_->locks_);
   for (const Shared& s : shared_) {
@@ -284,10 +304,9 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
 }
 
 void FunctionImpl::free() {
+  forget_plans();
   {
     std::lock_guard lock(compile_mutex_);
-    executables_.clear();
-    plans_.clear();
     for (auto& [count, variant] : variants_)
       if (variant) variant->free();
     if (rounded_) rounded_->free();

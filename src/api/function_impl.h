@@ -106,10 +106,19 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void take_arena(CallContext& context, std::uint64_t bytes);
   /// If the plan of the call has transfers.
   void take_file(CallContext& context);
-  /// Before the first call makes the values of its shared variables: is there memory for them?
-  void require_memory_for_recipes();
+  /// After a plan was too large: a plan also serves smaller sizes, which may do with less.
+  void forget_plans();
+  /// Before the first call makes the values of its shared variables: is there memory for them and
+  /// for its arena together?
+  void require_memory_for_recipes(std::span<const ArgView> arguments);
+  /// Bytes of the arena of a call with these arguments, planned before shared variables have
+  /// values; 0 where that cannot be known or where the call is going to fail.
+  std::uint64_t arena_for(std::span<const ArgView> arguments);
+  /// What the budget of the process leaves to this function and the variables it reaches; 0: there
+  /// is none.
+  std::uint64_t share_of_process() const;
   void collect_locks();
-  void lock(CallContext& context);
+  void lock(CallContext& context, std::span<const ArgView> arguments);
   void unlock(CallContext& context) noexcept;
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
   void check_argument(std::size_t i, const ArgView& a) const;

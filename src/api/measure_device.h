@@ -4,8 +4,9 @@
 namespace snug {
 
 /// This machine's processor as `host_device` has it, with the rates of our own kernels and of the
-/// libraries measured: what predictions of time stand on. Measuring takes about a second, once per
-/// machine and version: the rates are kept in the directory of the code cache.
+/// libraries measured: what predictions of time stand on. Measuring takes a second or two, once per
+/// machine and version: the rates are kept in the directory of the code cache. If others used the
+/// machine all the while, they serve for ten minutes only.
 const DeviceInfo& measured_host();
 
 /// The same if it was measured before; null if not.

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "exec/arena.h"
 #include "target/free_memory.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 namespace {
@@ -36,18 +37,30 @@ ProcessMemory process_memory() {
   m.free = static_cast<std::int64_t>(std::min<std::uint64_t>(free.bytes, INT64_MAX));
   m.limit = free.limit;
   m.exports = live_exports();
+  const MemoryAccount account = memory_account();
+  m.budget = static_cast<std::int64_t>(account.budget);
+  m.shared = static_cast<std::int64_t>(account.shared);
+  m.loaders = static_cast<std::int64_t>(account.loaders);
+  m.counted = static_cast<std::int64_t>(account.total());
   return m;
 }
 
 std::string ProcessMemory::describe() const {
   std::string text;
-  text += row("arrays", arrays, "shared variables, constants and other arrays");
+  text += row("arrays", arrays,
+              fmt::format("shared variables ({}), constants and other arrays",
+                          describe_bytes(static_cast<std::uint64_t>(shared))));
   text += row("arenas", arenas, "of functions");
   text += row("not planned", not_planned, "process, code, libraries, Python and its arrays");
   text +=
       row("resident", resident,
           fmt::format("at most {} so far", describe_bytes(static_cast<std::uint64_t>(high_water))));
   text += row("free", free, limit);
+  if (budget > 0)
+    text += row("budget", budget,
+                fmt::format("{} taken by shared variables, arenas and loaders ({})",
+                            describe_bytes(static_cast<std::uint64_t>(counted)),
+                            describe_bytes(static_cast<std::uint64_t>(loaders))));
   for (const Export& e : exports)
     text += fmt::format("  held by others: {} of {}{}\n",
                         describe_bytes(static_cast<std::uint64_t>(e.bytes)),

@@ -28,6 +28,7 @@ void StepTimes::add(const Executable& executable, const RunState& state,
     Sum& sum = sums_[{name, result, where}];
     ++sum.count;
     sum.seconds += seconds[at];
+    sum.predicted += executable.steps[at].seconds;
   }
 }
 
@@ -36,7 +37,7 @@ ProfileReport StepTimes::report() const {
   ProfileReport report;
   report.calls = calls_;
   for (const auto& [key, sum] : sums_) {
-    report.steps.push_back({key[0], key[1], key[2], sum.count, sum.seconds});
+    report.steps.push_back({key[0], key[1], key[2], sum.count, sum.seconds, sum.predicted});
     report.seconds += sum.seconds;
   }
   std::stable_sort(report.steps.begin(), report.steps.end(),

@@ -18,7 +18,7 @@ class StepTimes {
  private:
   struct Sum {
     std::int64_t count = 0;
-    double seconds = 0;
+    double seconds = 0, predicted = 0;
   };
   mutable std::mutex mutex_;
   std::map<std::vector<std::string>, Sum> sums_;  // by name, result and place

@@ -11,7 +11,7 @@ namespace snug {
 namespace {
 
 constexpr std::int64_t kOwnMappingBytes = 1 << 20;
-std::atomic<std::int64_t> live_bytes{0};
+std::atomic<std::int64_t> live_bytes{0}, shared_bytes{0};
 
 template <class F>
 auto visit(DType dtype, std::byte* p, F&& f) {
@@ -44,6 +44,11 @@ std::int64_t truncate(double v) {
 }  // namespace
 
 std::int64_t live_storage_bytes() { return live_bytes; }
+std::int64_t shared_storage_bytes() { return shared_bytes; }
+
+void Storage::count_as_shared() {
+  if (!foreign() && !shared_.exchange(true)) shared_bytes += bytes_;
+}
 
 std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
   std::shared_ptr<Storage> s(new Storage);
@@ -79,6 +84,7 @@ std::shared_ptr<Storage> Storage::wrap(std::byte* data, std::int64_t bytes,
 Storage::~Storage() {
   if (keep_ || !data_) return;
   live_bytes -= bytes_;
+  if (shared_) shared_bytes -= bytes_;
   if (mapped_)
     munmap(data_, static_cast<std::size_t>(bytes_));
   else

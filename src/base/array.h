@@ -29,17 +29,21 @@ class Storage {
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
   bool foreign() const { return keep_ != nullptr; }
+  /// From now on it counts as memory of a shared variable, until it is freed.
+  void count_as_shared();
 
  private:
   Storage() = default;
+  std::atomic<bool> shared_{false};
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
   bool mapped_ = false;
   std::shared_ptr<void> keep_;
 };
 
-/// Bytes of live, owned storage in this process.
+/// Bytes of live, owned storage in this process, and of that what shared variables have or had.
 std::int64_t live_storage_bytes();
+std::int64_t shared_storage_bytes();
 
 /// An n-dimensional array on the host. Copying an Array shares its storage.
 struct Array {

@@ -9,6 +9,7 @@
 #include "data/memory_shares.h"
 #include "data/pipeline.h"
 #include "data/windows.h"
+#include "target/memory_budget.h"
 
 namespace snug::data {
 namespace {
@@ -84,6 +85,7 @@ class Loader::Impl {
         shares_(share_memory(*source_, pipeline_, options_)),
         order_({source_->rows(), source_->block(), source_->phase(), shares_.window_blocks,
                 options_.shuffle, options_.seed}),
+        claim_(MemoryClaim::Kind::Loader, static_cast<std::uint64_t>(shares_.limit), "a loader"),
         pool_(buffer_sizes()) {
     const std::int64_t rows = source_->rows(), batch = options_.batch;
     batches_ = options_.drop_last ? rows / batch : (rows + batch - 1) / batch;
@@ -398,6 +400,7 @@ class Loader::Impl {
   Pipeline pipeline_;
   MemoryShares shares_;
   Order order_;
+  MemoryClaim claim_;
   BufferPool pool_;
   std::int64_t batches_ = 0, used_ = 0;
   bool at_end_ = false;  // of an epoch, and the caller does not know yet

@@ -4,8 +4,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "base/error.h"
 #include "base/huge_pages.h"
 #include "target/free_memory.h"
@@ -17,15 +15,12 @@ std::uint64_t page() {
   return size;
 }
 
-std::atomic<std::uint64_t> mapped{0};
-
 }  // namespace
 
-Arena::~Arena() { release(); }
+Arena::~Arena() { unmap(); }
 
-void Arena::release() {
+void Arena::unmap() {
   if (data_) munmap(data_, bytes_ + page());
-  mapped -= bytes_;
   data_ = nullptr;
   bytes_ = 0;
 }
@@ -34,19 +29,22 @@ std::uint64_t Arena::mapped_for(std::uint64_t bytes) {
   return (bytes + page() - 1) / page() * page();
 }
 
-std::uint64_t Arena::mapped_in_process() { return mapped; }
+std::uint64_t Arena::mapped_in_process() { return memory_account().arenas; }
 
 void Arena::ensure(std::uint64_t bytes, std::string_view whose) {
   if (bytes <= bytes_) return;
   const std::uint64_t rounded = mapped_for(bytes);
-  require_free_memory(rounded - bytes_,
-                      whose.empty() ? "the arena" : fmt::format("the arena of {}", whose));
-  release();
+  const std::string what = whose.empty() ? "the arena" : fmt::format("the arena of {}", whose);
+  require_free_memory(rounded - bytes_, what);
+  claim_.grow(rounded - bytes_, what);
+  unmap();
   void* p =
       mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED)
+  if (p == MAP_FAILED) {
+    claim_.drop();
     fail(Fault::Memory, fmt::format("the system refused {} bytes for the arena", rounded),
          "free memory, use smaller batches, or give a budget: function(..., memory=\"...\")");
+  }
   mprotect(static_cast<std::byte*>(p) + rounded, page(), PROT_NONE);
   prefer_huge_pages(p, rounded);
 #ifdef MADV_POPULATE_WRITE
@@ -58,11 +56,13 @@ void Arena::ensure(std::uint64_t bytes, std::string_view whose) {
     for (std::uint64_t i = 0; i < rounded; i += page()) static_cast<volatile char*>(p)[i] = 0;
   data_ = static_cast<std::byte*>(p);
   bytes_ = rounded;
-  mapped += bytes_;
 }
 
 ArenaPool& ArenaPool::shared() {
-  static ArenaPool* pool = new ArenaPool;  // lives as long as any function
+  static ArenaPool* pool = [] {
+    set_memory_reclaimer([] { shared().drop_idle(); });
+    return new ArenaPool;  // lives as long as any function
+  }();
   return *pool;
 }
 
@@ -70,21 +70,39 @@ bool ArenaPool::wanted(const Arena& arena) const {
   return !claims_.empty() && arena.bytes() <= Arena::mapped_for(*claims_.rbegin());
 }
 
+ArenaPool::Idle::const_iterator ArenaPool::best_for(std::uint64_t bytes) const {
+  auto better = [&](const Arena& a, const Arena& b) {
+    const bool fits_a = a.bytes() >= bytes, fits_b = b.bytes() >= bytes;
+    if (fits_a != fits_b) return fits_a;
+    return fits_a ? a.bytes() < b.bytes() : a.bytes() > b.bytes();
+  };
+  auto best = idle_.begin();
+  for (auto it = idle_.begin(); it != idle_.end(); ++it)
+    if (better(**it, **best)) best = it;
+  return best;
+}
+
+std::uint64_t ArenaPool::idle_for(std::uint64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  const auto best = best_for(bytes);
+  return best == idle_.end() ? 0 : (*best)->bytes();
+}
+
+void ArenaPool::drop_idle() {
+  Idle dropped;  // unmapped after the lock
+  std::lock_guard lock(mutex_);
+  dropped.swap(idle_);
+  idle_.reserve(dropped.capacity());  // what gives back must not fail
+}
+
 std::unique_ptr<Arena> ArenaPool::lease(std::uint64_t bytes, std::string_view whose) {
   std::unique_ptr<Arena> arena;
   {
     std::lock_guard lock(mutex_);
-    auto better = [&](const Arena& a, const Arena& b) {
-      const bool fits_a = a.bytes() >= bytes, fits_b = b.bytes() >= bytes;
-      if (fits_a != fits_b) return fits_a;
-      return fits_a ? a.bytes() < b.bytes() : a.bytes() > b.bytes();
-    };
-    auto best = idle_.begin();
-    for (auto it = idle_.begin(); it != idle_.end(); ++it)
-      if (better(**it, **best)) best = it;
-    if (best != idle_.end()) {
-      arena = std::move(*best);
-      idle_.erase(best);
+    if (const auto best = best_for(bytes); best != idle_.end()) {
+      const auto at = idle_.begin() + (best - idle_.cbegin());
+      arena = std::move(*at);
+      idle_.erase(at);
     }
   }
   if (!arena) arena = std::make_unique<Arena>();

@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "target/memory_budget.h"
+
 namespace snug {
 
 /// The memory a call works in: one mapping, pre-faulted, followed by a guard page. It only grows,
-/// and only between calls.
+/// and only between calls. It counts against the budget of the process.
 class Arena {
  public:
   Arena() = default;
@@ -19,8 +21,8 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   /// At least `bytes`; what was in it is lost. A Memory error that says how much `whose` call needs
-  /// and how much is free if there is too little, or if the system refuses; the arena is then as it
-  /// was, or empty.
+  /// and how much is free if there is too little or the budget of the process does not allow it, or
+  /// if the system refuses; the arena is then as it was, or empty.
   void ensure(std::uint64_t bytes, std::string_view whose = {});
   std::byte* data() const { return data_; }
   std::uint64_t bytes() const { return bytes_; }  // mapped, without the guard page
@@ -29,7 +31,8 @@ class Arena {
   static std::uint64_t mapped_in_process();              // by all arenas
 
  private:
-  void release();
+  void unmap();
+  MemoryClaim claim_{MemoryClaim::Kind::Arena};
   std::byte* data_ = nullptr;
   std::uint64_t bytes_ = 0;
 };
@@ -48,11 +51,17 @@ class ArenaPool {
   /// A function that may need `before` bytes may now need `after`. Idle arenas larger than what
   /// anybody may need are unmapped.
   void change_claim(std::uint64_t before, std::uint64_t after);
+  /// Bytes of the idle arena that a lease of `bytes` would take, 0 if there is none.
+  std::uint64_t idle_for(std::uint64_t bytes) const;
+  /// Unmaps all idle arenas; the next calls map theirs anew.
+  void drop_idle();
 
  private:
   bool wanted(const Arena& arena) const;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Arena>> idle_;
+  using Idle = std::vector<std::unique_ptr<Arena>>;
+  Idle::const_iterator best_for(std::uint64_t bytes) const;
+  mutable std::mutex mutex_;
+  Idle idle_;
   std::multiset<std::uint64_t> claims_;  // without those of 0
 };
 

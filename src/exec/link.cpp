@@ -4,12 +4,11 @@
 #include <set>
 
 #include "exec/executable.h"
+#include "place/place.h"
+#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
-
-constexpr std::int64_t kParallelPoints = 1
-                                         << 16;  // below, a second thread costs more than it saves
 
 ArgDesc describe_arg(const Type& type, const Layout& layout, std::span<const std::int64_t> sizes) {
   ArgDesc d;
@@ -148,6 +147,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     }
     const Task& t = p.tasks[s.task];
     b.task = &t;
+    if (tasks.sizes.device) b.seconds = predict_task_seconds(p, tasks.sizes, s.task);
     auto buffer_of = [&](Value root, bool write) {
       const auto& values = write ? t.writes : t.reads;
       const auto& buffers = write ? s.writes : s.reads;

@@ -11,6 +11,7 @@
 #include "base/philox.h"
 #include "expr/exports.h"
 #include "expr/op_def.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 namespace {
@@ -211,6 +212,18 @@ struct SharedVariable::Cell {
 
 namespace {
 
+/// The array that `make` gives, as the value of a shared variable: a Memory error, before it is
+/// made, if the budget of the process does not allow it.
+template <class F>
+Array counted(std::int64_t bytes, const std::string& name, F&& make) {
+  const MemoryClaim claim(
+      MemoryClaim::Kind::Shared, static_cast<std::uint64_t>(bytes),
+      name.empty() ? "a shared variable" : fmt::format("the shared variable {}", name));
+  Array value = make();
+  value.storage->count_as_shared();
+  return value;
+}
+
 /// Storage that was lent once.
 struct Lent {
   std::weak_ptr<Storage> storage;
@@ -260,10 +273,10 @@ SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broad
       cell_(std::make_shared<Cell>()),
       id(cell_->id),
       mutex(cell_->mutex) {
-  cell_->value = value.contiguous_copy();
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
-  check_fits(cell_->value);
+  check_fits(value);
+  cell_->value = counted(value.bytes(), this->name, [&] { return value.contiguous_copy(); });
 }
 
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
@@ -309,7 +322,9 @@ const Array* SharedVariable::value_if_materialised() const {
 
 Array& SharedVariable::value_locked() {
   if (cell_->recipe) {
-    cell_->value = cell_->recipe->make();
+    const Recipe& recipe = *cell_->recipe;
+    cell_->value = counted(product(recipe.shape) * size_of(recipe.dtype), name,
+                           [&] { return recipe.make(); });
     cell_->recipe.reset();
   }
   return cell_->value;
@@ -340,7 +355,7 @@ Array SharedVariable::get_value(bool borrow) {
 
 void SharedVariable::set_value(const Array& value) {
   check_fits(value);
-  Array copy = value.contiguous_copy();
+  Array copy = counted(value.bytes(), name, [&] { return value.contiguous_copy(); });
   std::unique_lock lock(mutex);
   cell_->recipe.reset();
   cell_->value = std::move(copy);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "place/place.h"
 
@@ -11,7 +12,7 @@ double count(const Dims& shape) {
   return n;
 }
 
-/// Operations per element of an elementwise op: its instructions, functions counted as ten.
+/// Operations per element of an elementwise op.
 double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
   if (!node.op->scalar) return 1;
   ScalarBuilder builder;
@@ -19,12 +20,7 @@ double work_per_element(const Node& node, std::span<const DType> in_dtypes) {
   builder.result = node.types[0].dtype;
   node.op->scalar(builder, node.attrs);
   double work = 0;
-  for (const Instr& in : builder.body) {
-    if (operand_count(in.prim) == 0) continue;
-    bool function = is_function(in.prim) || in.prim == Prim::Mod || in.prim == Prim::FloorDiv ||
-                    in.prim == Prim::Philox;
-    work += function ? 10 : 1;
-  }
+  for (const Instr& in : builder.body) work += kernel_cost(in.prim);
   return std::max(work, 1.0);
 }
 
@@ -33,6 +29,16 @@ std::string_view plain_name(const Node& node) {
   std::string_view name = node.op->name;
   if (name.ends_with("_last")) name.remove_suffix(5);
   return name;
+}
+
+/// Per element of the larger image; vectors of channels where those come last.
+double pool_operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out) {
+  constexpr double kPerCell = 120, kPlanes = 300;
+  const double cells = std::max(count(in[0]), count(out[0]));
+  if (!node.op->name.ends_with("_last")) return kPlanes * cells;
+  constexpr double kLanes = 16;
+  const double channels = static_cast<double>(std::max<std::int64_t>(in[0].back(), 1));
+  return kPerCell * cells * std::ceil(channels / kLanes) * kLanes / channels;
 }
 
 double operations(const Node& node, std::span<const Dims> in, std::span<const Dims> out,
@@ -64,6 +70,7 @@ double operations(const Node& node, std::span<const Dims> in, std::span<const Di
     if (op == name && in[0].size() == 2)
       return factor * count(in[0]) * static_cast<double>(std::min(in[0][0], in[0][1]));
   if (has(*node.op, kReduction)) return count(in[0]);
+  if (op.find("pool") != std::string_view::npos) return pool_operations(node, in, out);
   return count(out.empty() ? Dims{} : out[0]) * work_per_element(node, in_dtypes);
 }
 
@@ -75,16 +82,93 @@ double predict_operations(const Node& node, std::span<const Dims> in, std::span<
   return operations(node, in, out, in_dtypes) * slow;
 }
 
-double operation_rate(const DeviceInfo& device, const Node& node) {
+double kernel_cost(Prim p) {
+  if (operand_count(p) == 0 || p == Prim::Store) return 0;
+  if (is_special(p)) return 2000;
+  switch (p) {
+    case Prim::Pow: return 380;
+    case Prim::Philox: return 130;
+    case Prim::Erf:
+    case Prim::Erfc:
+    case Prim::Erfcx: return 140;
+    case Prim::Div:
+    case Prim::Sqrt:
+    case Prim::Exp:
+    case Prim::Exp2: return 25;
+    case Prim::Mod:
+    case Prim::FloorDiv: return 40;
+    default: return is_function(p) ? 45 : 1;
+  }
+}
+
+namespace {
+
+/// The share of the full rate that one size of an operation allows: half of it at `half`.
+double share(double size, double half) { return size / (size + half); }
+
+}  // namespace
+
+double product_share(double m, double n, double k) {
+  return share(m, 20) * share(n, 20) * share(k, 12);
+}
+
+double conv_share(const DeviceInfo& d, double to, double terms) {
+  const double padded = std::ceil(to / d.lanes) * d.lanes;  // whole vectors of channels
+  return to / padded * share(padded, 0.6 * d.lanes) * share(terms, 26);
+}
+
+namespace {
+
+struct Rate {
+  double measured = 0;  // operations per second where all sizes are large; 0: not known
+  double share = 1;     // of it that these sizes reach
+  double before = 0;    // seconds that pass besides
+  double moved = 0;     // seconds that moving bytes takes at least
+};
+
+Rate conv_rate(const DeviceInfo& d, const Node& node, std::string_view op, std::span<const Dims> in,
+               std::span<const Dims> out) {
+  const bool by_filters = op.ends_with("grad_weight"), by_images = op.ends_with("grad_input");
+  const Dims& filters = by_filters ? out[0] : in[by_images ? 0 : 1];  // (to, from, taps...)
+  const double groups = static_cast<double>(node.attrs.integer("groups"));
+  double to = static_cast<double>(filters[0]) / groups, from = static_cast<double>(filters[1]);
+  const double taps = count(filters) / std::max(1.0, to * groups * from);
+  if (groups > 1 && to == 1 && from == 1) return {d.depthwise_flops, 1};
+  if (by_images) std::swap(to, from);
+  return {by_filters ? d.filter_flops : d.conv_flops, conv_share(d, to, from * taps),
+          d.filter_elements > 0 ? count(filters) / d.filter_elements : 0};
+}
+
+Rate product_rate(const DeviceInfo& d, double batch, double m, double n, double k) {
+  // The second operand is copied into blocks; results are written part by part.
+  const double bytes = 4 * batch * (m * k + 2 * k * n + 4 * m * n);
+  return {d.product_flops, product_share(m, n, k), d.product_latency,
+          bytes / bandwidth_for(d, bytes)};
+}
+
+Rate rate_of(const DeviceInfo& d, const Node& node, std::span<const Dims> in,
+             std::span<const Dims> out) {
   const std::string_view op = plain_name(node);
-  double measured = 0;
-  if (op.find("grad_weight") != std::string_view::npos)
-    measured = device.filter_flops;
-  else if (op.starts_with("conv"))
-    measured = device.conv_flops;
-  else if (op.ends_with("dot") || op == "affine")
-    measured = device.product_flops;
-  return measured > 0 ? measured : device.flops;
+  if (op.starts_with("conv")) return conv_rate(d, node, op, in, out);
+  const bool batched = op == "batched_dot";
+  if ((batched || op == "dot" || op == "affine") && in[0].size() == (batched ? 3 : 2) &&
+      in[1].size() == in[0].size()) {
+    const auto size = [](std::int64_t n) { return static_cast<double>(n); };
+    const std::size_t row = batched ? 1 : 0;
+    return product_rate(d, batched ? size(in[0][0]) : 1, size(in[0][row]), size(in[1].back()),
+                        size(in[0][row + 1]));
+  }
+  return {d.kernel_flops, 1};
+}
+
+}  // namespace
+
+double predict_work(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
+                    std::span<const Dims> out, std::span<const DType> in_dtypes) {
+  const double operations = predict_operations(node, in, out, in_dtypes);
+  const Rate rate = rate_of(device, node, in, out);
+  if (rate.measured <= 0) return operations / device.flops;
+  return rate.before + std::max(operations / (rate.measured * rate.share), rate.moved);
 }
 
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,
@@ -104,8 +188,17 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
     if (node.op->name == "gather" && k == 0) n = std::min(n, bytes);
     bytes += n;
   }
-  const double work = predict_operations(node, in, out, in_dtypes) / operation_rate(device, node);
-  return device.launch_latency + std::max(bytes / device.bandwidth, work);
+  const double operations = predict_operations(node, in, out, in_dtypes);
+  const double moved = bytes / bandwidth_for(device, bytes);
+  if (device.parallel_latency <= 0)
+    return device.launch_latency +
+           std::max(moved, predict_work(device, node, in, out, in_dtypes));
+  if (std::max(bytes / 4, operations / 2) >= kParallelPoints)
+    return device.parallel_latency +
+           std::max(moved, predict_work(device, node, in, out, in_dtypes));
+  // One core alone has its share of the rates of arithmetic and of caches.
+  const double rate = device.kernel_flops > 0 ? device.kernel_flops : device.flops;
+  return device.launch_latency + device.cores * std::max(moved, operations / rate);
 }
 
 }  // namespace snug

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -43,6 +44,12 @@ std::string cpuinfo(std::string_view field) {
     return line.substr(std::min(line.size(), colon + 2));
   }
   return {};
+}
+
+/// Of the caches of the second level of all cores.
+std::int64_t private_cache(int cores) {
+  const std::int64_t each = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return (each > 0 ? each : std::int64_t{256} << 10) * cores;
 }
 
 double clock_rate() {
@@ -94,9 +101,11 @@ const DeviceInfo& host_device() {
     d.isa = host_isa();
     d.model = cpuinfo("model name");
     d.bandwidth = copy_bandwidth();  // a few cores use up what one socket has
-    int lanes = d.isa == "x86-64-v4" ? 16 : d.isa == "x86-64-v3" ? 8 : 4;
-    d.flops = d.cores * clock_rate() * lanes * 2 * 2;  // two multiply-adds per cycle
-    d.launch_latency = d.cores > 1 ? 2e-6 : 2e-7;
+    d.lanes = d.isa == "x86-64-v4" ? 16 : d.isa == "x86-64-v3" ? 8 : 4;
+    d.flops = d.cores * clock_rate() * d.lanes * 2 * 2;  // two multiply-adds per cycle
+    d.launch_latency = 2e-7;
+    d.parallel_latency = d.cores > 1 ? 5e-6 : d.launch_latency;
+    d.cache_bytes = private_cache(d.cores);
     d.transfer_bandwidth = d.bandwidth;
     d.transfer_latency = 0;
     d.memory_bytes = usable_memory();
@@ -105,13 +114,26 @@ const DeviceInfo& host_device() {
   return device;
 }
 
+double bandwidth_for(const DeviceInfo& d, double bytes) {
+  constexpr double kShared = 16;  // caches that cores share: this many times those of their own
+  if (d.cache_bandwidth <= 0) return d.bandwidth;
+  const double times = bytes / static_cast<double>(std::max<std::int64_t>(d.cache_bytes, 1));
+  const double out = std::clamp(std::log(times) / std::log(kShared), 0.0, 1.0);
+  return 1 / ((1 - out) / d.cache_bandwidth + out / d.bandwidth);
+}
+
 std::string describe(const DeviceInfo& d) {
   std::string text = fmt::format(
       "{}: {} cores{}{}, {:.1f} GiB, {:.1f} GB/s, ", d.name, d.cores, d.isa.empty() ? "" : ", ",
       d.isa, static_cast<double>(d.memory_bytes) / (1 << 30), d.bandwidth / 1e9);
   if (d.conv_flops == 0) return text + fmt::format("{:.0f} Gflop/s", d.flops / 1e9);
-  return text + fmt::format("{:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by filters",
-                            d.product_flops / 1e9, d.conv_flops / 1e9, d.filter_flops / 1e9);
+  return text + fmt::format(
+                    "{:.0f} in caches, {:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by "
+                    "filters, {:.0f} by channel, {:.0f} in loops, {:.1f} us to start threads{}",
+                    d.cache_bandwidth / 1e9, d.product_flops / 1e9, d.conv_flops / 1e9,
+                    d.filter_flops / 1e9, d.depthwise_flops / 1e9, d.kernel_flops / 1e9,
+                    d.parallel_latency * 1e6,
+                    d.measured_busy ? "; measured while the machine was busy, so kept for ten minutes only" : "");
 }
 
 }  // namespace snug

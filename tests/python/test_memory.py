@@ -306,3 +306,39 @@ def test_a_training_step_computes_no_layer_twice():
     forward = [line for line in schedule.splitlines() if " conv2d_last " in line]
     assert len(forward) == 4
     assert schedule.count(" max_pool_last ") == 2
+
+
+def test_the_budget_of_the_process():
+    start = snug.process_memory()
+    assert start.budget == 0 and "budget" not in str(start)
+    x = T.vector("x")
+    with snug.config.change_flags(memory=start.counted + 8 * MIB):
+        w = snug.shared(np.zeros(3 * MIB // 4, "float32"), "w")
+        now = snug.process_memory()
+        assert now.budget == start.counted + 8 * MIB and now.shared >= start.shared + 3 * MIB
+        assert now.counted == now.shared + now.arenas + now.loaders
+        assert "taken by shared variables, arenas and loaders" in str(now)
+        with pytest.raises(MemoryError, match="the shared variable v needs 6.00 MiB"):
+            snug.shared(np.zeros(6 * MIB // 4, "float32"), "v")
+        with pytest.raises(MemoryError, match="a loader needs 16.00 MiB"):
+            snug.data.Loader(snug.data.arrays(np.zeros((8, 8), "float32")), 4, memory="16MiB")
+        f = snug.function([x], T.sort(x * 2).sum() + w.sum())
+        with pytest.raises(MemoryError):
+            f(np.zeros(8 * MIB // 4, "float32"))
+        assert f(np.ones(10, "float32")) == 20  # the program goes on
+    assert snug.process_memory().budget == 0
+
+
+def test_a_function_gets_what_the_budget_of_the_process_leaves():
+    x, y = T.matrix("x"), T.lvector("y")
+    model = nn.make_model("mlp")
+    loss = nn.cross_entropy(model(x, training=True), y)
+    updates = optim.momentum(loss, model.parameters(), 0.1)
+    plain = snug.function([x, y], loss, updates=updates).memory(x=(256, 784), y=(256,))
+    held = snug.shared(np.zeros(4 * MIB // 4, "float32"))
+    counted = snug.process_memory().counted - snug.process_memory().arenas
+    with snug.config.change_flags(memory=counted + plain.peak - MIB // 4):
+        fitted = snug.function([x, y], loss, updates=updates).memory(x=(256, 784), y=(256,))
+    assert fitted.peak < plain.peak
+    assert fitted.recomputed or fitted.micro_batches > 1
+    assert held.get_value().nbytes == 4 * MIB

@@ -1,0 +1,91 @@
+#include "target/memory_budget.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "base/array.h"
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace snug {
+namespace {
+
+constexpr std::size_t kKinds = 3;
+std::mutex mutex;  // guards claimed
+std::array<std::uint64_t, kKinds> claimed{};
+std::atomic<std::uint64_t> limit{0};
+std::atomic<void (*)()> reclaimer{nullptr};
+thread_local int unlimited = 0;
+
+MemoryAccount account_locked() {
+  MemoryAccount a;
+  a.budget = limit;
+  a.shared = claimed[0] + static_cast<std::uint64_t>(shared_storage_bytes());
+  a.arenas = claimed[1];
+  a.loaders = claimed[2];
+  return a;
+}
+
+bool fits(const MemoryAccount& a, std::uint64_t more) {
+  return a.budget == 0 || unlimited > 0 || more == 0 ||
+         (a.total() <= a.budget && more <= a.budget - a.total());
+}
+
+[[noreturn]] void refuse(const MemoryAccount& a, std::uint64_t more, std::string_view what) {
+  const std::uint64_t room = a.total() < a.budget ? a.budget - a.total() : 0;
+  fail(Fault::Memory,
+       fmt::format("{} needs {} ({} bytes), but the budget of the process, {}, leaves {} ({} "
+                   "bytes): shared variables have {}, arenas {}, loaders {}",
+                   what, describe_bytes(more), more, describe_bytes(a.budget), describe_bytes(room),
+                   room, describe_bytes(a.shared), describe_bytes(a.arenas),
+                   describe_bytes(a.loaders)),
+       "let go of variables, functions or loaders, use a smaller batch, or raise config.memory");
+}
+
+/// Calls `take` under the lock once the budget allows `more`.
+template <class F>
+void when_it_fits(std::uint64_t more, std::string_view what, F&& take) {
+  for (bool reclaimed = false;; reclaimed = true) {
+    {
+      std::lock_guard lock(mutex);
+      const MemoryAccount a = account_locked();
+      if (fits(a, more)) return take();
+      if (reclaimed) refuse(a, more, what);
+    }
+    if (auto* reclaim = reclaimer.load()) reclaim();
+  }
+}
+
+}  // namespace
+
+MemoryAccount memory_account() {
+  std::lock_guard lock(mutex);
+  return account_locked();
+}
+
+void set_memory_budget(std::uint64_t bytes) { limit = bytes; }
+std::uint64_t memory_budget() { return unlimited > 0 ? 0 : limit.load(); }
+void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
+
+void MemoryClaim::grow(std::uint64_t more, std::string_view what) {
+  when_it_fits(more, what, [&] { claimed[static_cast<std::size_t>(kind_)] += more; });
+  bytes_ += more;
+}
+
+void MemoryClaim::drop() noexcept {
+  if (bytes_ == 0) return;
+  std::lock_guard lock(mutex);
+  claimed[static_cast<std::size_t>(kind_)] -= std::exchange(bytes_, 0);
+}
+
+void require_memory_budget(std::uint64_t bytes, std::string_view what) {
+  when_it_fits(bytes, what, [] {});
+}
+
+WithoutMemoryBudget::WithoutMemoryBudget() { ++unlimited; }
+WithoutMemoryBudget::~WithoutMemoryBudget() { --unlimited; }
+
+}  // namespace snug
