@@ -33,6 +33,9 @@ nb::dict as_dict(const MemoryReport& r) {
   d["alive"] = alive;
   d["recomputed"] = nb::cast(r.recomputed);
   d["micro_batches"] = r.micro_batches;
+  d["slices"] = r.slices;
+  d["slice_rows"] = r.slice_rows;
+  d["accumulators"] = r.accumulators;
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
@@ -60,6 +63,9 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("optimizer", &MemoryReport::optimizer)
       .def_ro("constants", &MemoryReport::constants)
       .def_ro("micro_batches", &MemoryReport::micro_batches)
+      .def_ro("slices", &MemoryReport::slices)
+      .def_ro("slice_rows", &MemoryReport::slice_rows)
+      .def_ro("accumulators", &MemoryReport::accumulators)
       .def_ro("seconds", &MemoryReport::seconds)
       .def_ro("gradients", &MemoryReport::gradients)
       .def_ro("activations", &MemoryReport::activations)

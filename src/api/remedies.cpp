@@ -56,7 +56,8 @@ std::string Remedy::flag() const {
   switch (kind) {
     case Kind::Batch: return fmt::format("--batch {}", count);
     case Kind::Recompute: return "--recompute";
-    case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
+    case Kind::MicroBatches:
+      return fmt::format("--micro-batch {}{}", count, recompute ? " --recompute" : "");
     case Kind::Memory: return fmt::format("--memory {}", peak);
   }
   return "";
@@ -65,7 +66,8 @@ std::string Remedy::option() const {
   switch (kind) {
     case Kind::Batch: return fmt::format("a batch of {}", count);
     case Kind::Recompute: return "recompute=True";
-    case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
+    case Kind::MicroBatches:
+      return fmt::format("micro_batches={}{}", count, recompute ? ", recompute=True" : "");
     case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
   }
   return "";
@@ -128,15 +130,20 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
   }
   if (const auto r = plan(*planner(budget, true, slices), from); r && !r->recomputed.empty())
     add(Remedy::Kind::Recompute, 0, *r, rows);
-  if (slices == 1)
+  // The fewest slices; tasks run again in them only if it is not possible without.
+  const auto add_slices = [&](bool recompute) {
     for (std::int64_t count : kSlices) {
       const FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
       if (!variant) break;
-      const auto r = plan(*variant->planner(0, false, count), from);
+      const auto r = plan(*variant->planner(recompute ? budget : 0, recompute, count), from);
       if (!r) continue;
       add(Remedy::Kind::MicroBatches, count, *r, rows);
-      break;
+      found.back().recompute = recompute;
+      return true;
     }
+    return false;
+  };
+  if (slices == 1 && !add_slices(false)) add_slices(true);
   add(Remedy::Kind::Memory, 0, base, rows);
   return found;
 }

@@ -196,12 +196,4 @@ Floor Fitter::floor() {
   return floor;
 }
 
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor) {
-  Fitter fitter(program, sizes);
-  std::optional<Fitted> fitted = fitter.fit(budget);
-  if (!fitted) floor = fitter.floor();
-  return fitted;
-}
-
 }  // namespace snug

@@ -71,10 +71,4 @@ class Fitter {
   bool searched_ = false;
 };
 
-/// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
-/// plan is too large, tasks run again instead of their results being kept. `floor` is found where
-/// nothing fits.
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor);
-
 }  // namespace snug
