@@ -141,7 +141,7 @@ class Splitter {
   Operand operand(std::uint32_t id, std::size_t i) const {
     const Value v = g_.node(id).inputs[i];
     const int cut = info(id).rule.cut[i];
-    if (cut == kWhole) return {v, cut};
+    if (cut == kWhole) return {is_turned(v) ? g_.node(v).inputs[0] : v, cut};
     return {v, cut, info(v).kind == BatchKind::Rows ? info(v).size : info(id).in_size};
   }
   Operand first_operand() const { return {batch_.sources[0], 0, batch_.rows}; }
@@ -205,9 +205,13 @@ class Splitter {
     symbols_[batch_.rows] = 0;
   }
 
+  /// A whole value with its axes moved. They are moved inside: products take transposed weights as
+  /// they are, while an operand of the loop would be a copy that lives as long as the loop.
+  bool is_turned(Value v) const { return g_.node(v).op->name == "dimshuffle"; }
+
   /// A constant, or one with its axes moved: made inside.
   bool is_constant(Value v) const {
-    if (g_.node(v).op->name == "dimshuffle") v = g_.node(v).inputs[0];
+    if (is_turned(v)) v = g_.node(v).inputs[0];
     return has(*g_.node(v).op, kLeaf) && g_.node(v).attrs.has("value");
   }
 
@@ -342,7 +346,10 @@ class Splitter {
     }
     if (info(v).inside()) return inner_result(v);
     const Operand from = operand(id, i);
-    Value taken = from.cut == kWhole && is_constant(v) ? inner_constant(v) : taken_.at(from);
+    const bool constant = from.cut == kWhole && is_constant(v);
+    Value taken = constant ? inner_constant(v) : taken_.at(from);
+    if (from.cut == kWhole && !constant && is_turned(v))
+      taken = dimshuffle(inner_, taken, g_.node(v).attrs.ints("pattern"));
     if (from.cut != kWhole && from.size != batch_.rows) taken = join_axes(inner_, taken);
     if (rule.cut[i] > 0)
       taken = dimshuffle(inner_, taken, from_front(rule.cut[i], g_.type(v).ndim()));
