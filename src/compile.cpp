@@ -115,9 +115,9 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
-      throw Error(Fault::Memory,
-                  memory_error_text(fixed_bytes, options.budget) +
-                      ": impossible, since shared variables, outputs and constants take that much");
+      throw OverBudget(fixed_bytes, memory_error_text(fixed_bytes, options.budget) +
+                                        ": impossible, since shared variables, outputs and "
+                                        "constants take that much");
     room = options.budget - fixed_bytes;
   }
   auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0,
@@ -127,8 +127,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     fitted.reset();
   }
   if (!fitted)
-    throw Error(
-        Fault::Memory,
+    throw OverBudget(
+        fixed_bytes + floor.smallest,
         fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
                     room < floor.bound ? "impossible" : "no plan was found"),
         "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "

@@ -49,8 +49,19 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 /// Machine code for all kernels, those of loop bodies included.
 void generate_code(Lowered& lowered, CompileTrace& trace);
 
+/// A Memory error: no plan that was found keeps to the budget.
+class OverBudget : public Error {
+ public:
+  OverBudget(std::uint64_t needed, const std::string& message, const std::string& hint = {})
+      : Error(Fault::Memory, message, hint), needed_(needed) {}
+  std::uint64_t needed() const { return needed_; }  // bytes, by the lowest plan or the bound of all
+
+ private:
+  std::uint64_t needed_;
+};
+
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
-/// is used again. `fixed_bytes`: what the budget covers besides the arena.
+/// is used again. Throws OverBudget. `fixed_bytes`: what the budget covers besides the arena.
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier);

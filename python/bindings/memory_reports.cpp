@@ -35,6 +35,9 @@ nb::dict as_dict(const MemoryReport& r) {
   d["offloaded"] = r.offloaded;
   d["micro_batches"] = r.micro_batches;
   d["rounded"] = r.rounded;
+  d["slices"] = r.slices;
+  d["slice_rows"] = r.slice_rows;
+  d["accumulators"] = r.accumulators;
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
@@ -63,6 +66,9 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("constants", &MemoryReport::constants)
       .def_ro("micro_batches", &MemoryReport::micro_batches)
       .def_ro("rounded", &MemoryReport::rounded)
+      .def_ro("slices", &MemoryReport::slices)
+      .def_ro("slice_rows", &MemoryReport::slice_rows)
+      .def_ro("accumulators", &MemoryReport::accumulators)
       .def_ro("seconds", &MemoryReport::seconds)
       .def_ro("gradients", &MemoryReport::gradients)
       .def_ro("activations", &MemoryReport::activations)

@@ -123,15 +123,17 @@ std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from
 
 FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
   std::shared_ptr<const Executable> whole;
-  std::optional<Error> refusal;
+  std::optional<OverBudget> refusal;  // of the way that needs least
+  const auto keep = [&](const OverBudget& e) {
+    if (!refusal || e.needed() < refusal->needed()) refusal.emplace(e);
+  };
   std::string assumed;
   try {
     whole = plan_for(from, assumed);
     if (whole->planned->recomputed.empty() && whole->planned->schedule.transfers.empty())
       return nullptr;
-  } catch (const Error& e) {
-    if (e.fault() != Fault::Memory) throw;
-    refusal = e;
+  } catch (const OverBudget& e) {
+    keep(e);
   }
   const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
   const auto batched =
@@ -152,8 +154,11 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
       }
       // More slices take longer, and these need nothing that runs again.
       if (planned->recomputed.empty() || planned->plain_seconds >= fastest->seconds) break;
+    } catch (const OverBudget& e) {
+      keep(e);
     } catch (const Error& e) {
-      if (e.fault() != Fault::Memory) throw;
+      if (e.fault() != Fault::Shape) throw;
+      break;  // slices ask more of sizes than the whole
     }
   }
   if (fastest || !refusal) return best;

@@ -74,6 +74,7 @@ struct Remedy {
   std::int64_t count = 0;      // rows of the batch, or slices
   std::int64_t peak = 0;       // bytes
   double time_ratio = 0;       // predicted time per row over that of the plain plan
+  bool recompute = false;      // slices in which tasks run again
   std::string flag() const;    // "--micro-batch 2"
   std::string option() const;  // "micro_batches=2"
 };

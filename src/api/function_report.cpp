@@ -60,6 +60,9 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   r.floor = number(use.largest_step);
   r.all_gradients = number(use.all_gradients);
   r.gradients_wait = use.gradients_wait;
+  r.slices = use.slices.count;
+  r.slice_rows = use.slices.rows;
+  r.accumulators = number(use.accumulators);
   for (const ArenaPiece& x : use.alive)
     r.alive.push_back({number(x.bytes), x.what, x.op,
                        fmt::format("{} {}", name_of(x.dtype), describe_shape(x.shape)),
@@ -179,6 +182,24 @@ std::string describe_tasks(const Lowered& lowered) {
   return text;
 }
 
+/// The steps of a plan, and below it those of loop bodies.
+std::string describe_plan(const Executable& exe, std::string_view title) {
+  const Planned& planned = *exe.planned;
+  std::string text =
+      fmt::format("\n== {}: arena {} ==\n{}", title, describe_bytes(planned.plan.bytes),
+                  print(exe.lowered->program, planned.schedule));
+  for (const BoundStep& step : exe.steps) {
+    const Executable* const body = step.call ? loop_body(*step.call) : nullptr;
+    if (!body) continue;
+    const Slices slices = slices_of(*step.call);
+    text += describe_plan(
+        *body, slices.count ? fmt::format("body of the loop %{}, {} slices of {} rows",
+                                          step.task->index, slices.count, slices.rows)
+                            : fmt::format("body of the loop %{}", step.task->index));
+  }
+  return text;
+}
+
 std::string describe_kernels(const Lowered& lowered) {
   std::string text;
   for (const Kernel& k : lowered.program.kernels) text += print(k.spec) + "\n";
@@ -190,6 +211,9 @@ std::string describe_kernels(const Lowered& lowered) {
 
 std::string FunctionImpl::explain() {
   std::lock_guard guard(compile_mutex_);
+  if (!choices_.empty() && choices_.front().way)
+    return fmt::format("the last call ran in slices, to keep to the budget of {}\n{}",
+                       describe_bytes(compile_.budget), choices_.front().way->explain());
   std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, print(graph_));
   text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
                       trace_.rewrite.describe());
@@ -213,10 +237,7 @@ std::string FunctionImpl::explain() {
                       1e3 * trace_.code_seconds, kernels_compiled_, kernels_from_cache_);
   if (lowered_) text += describe_kernels(*lowered_);
   if (executables_.empty()) return text + "\nno plan yet: sizes become known at the first call\n";
-  const Planned& planned = *executables_.front()->planned;
-  return text + fmt::format("\n== schedule and plan: arena {} ==\n{}",
-                            describe_bytes(planned.plan.bytes),
-                            print(lowered_->program, planned.schedule));
+  return text + describe_plan(*executables_.front(), "schedule and plan");
 }
 
 std::int64_t FunctionImpl::arena_bytes() const {

@@ -269,14 +269,16 @@ class Classes {
                 ArenaUse& use) const {
     const std::uint32_t at = step_of_[t.buffer];
     const Task& task = p_.tasks[s_.steps[at].task];
-    const Executable* body = nullptr;
+    const PreparedCall* call = nullptr;
     for (const BoundStep& b : exe_.steps)
-      if (b.task == &task && b.call) body = loop_body(*b.call);
+      if (b.task == &task && b.call) call = b.call.get();
+    const Executable* const body = call ? loop_body(*call) : nullptr;
     if (!body) return;
     // The states are the first results of the loop.
     const Graph& inner = body->lowered->program.graph;
     const Node& loop = p_.graph.node(task.index);
     const auto first = static_cast<std::uint32_t>(1 + loop.attrs.integer("n_seq"));
+    const auto first_output = static_cast<std::uint32_t>(loop.attrs.integer("n_state"));
     std::vector<bool> counts;
     bool sums_gradients = false;
     for (const Update& u : inner.updates()) {
@@ -288,8 +290,11 @@ class Classes {
     ArenaPiece& tables = pieces[0];
     tables.bytes -= body->planned->plan.bytes;
     for (ArenaPiece& x : inside.alive) pieces.push_back(std::move(x));
-    if (loop.attrs.flag("blocks") && sums_gradients)
-      use.gradients_wait = "they are sums over the micro-batches";
+    use.slices = slices_of(*call);
+    if (use.slices.count == 0) return;
+    if (sums_gradients) use.gradients_wait = "they are sums over the micro-batches";
+    for (std::uint32_t k = 0; k < first_output; ++k)
+      use.accumulators += bytes_of(p_, exe_.bounds.high, {task.index, k});
   }
 
   /// The bytes that some step cannot do without: what it reads, writes and works in.

@@ -53,9 +53,12 @@ struct MemoryReport {
   std::string peak_step;                // "step 12 of 30: backward of dot (train.py:41)"
   std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
   std::int64_t offloaded = 0;      // bytes of values that a file holds while nothing reads them
-  std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in
-  std::int64_t rounded = 0;        // activations that are kept in bfloat16: lossy
-  double seconds = 0;              // predicted for one call; 0: not predicted
+  std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in, at most
+  /// If it does: the slices, the rows of each (the last may have fewer), and the bytes of what is
+  /// summed up over them, which live throughout.
+  std::int64_t slices = 0, slice_rows = 0, accumulators = 0;
+  std::int64_t rounded = 0;  // activations that are kept in bfloat16: lossy
+  double seconds = 0;        // predicted for one call; 0: not predicted
   /// Shared variables whose memory somebody holds: "W (4.00 MiB)". A call that updates one leaves
   /// that memory to its holder and takes new memory.
   std::vector<std::string> exported;

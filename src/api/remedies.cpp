@@ -57,7 +57,8 @@ std::string Remedy::flag() const {
   switch (kind) {
     case Kind::Batch: return fmt::format("--batch {}", count);
     case Kind::Recompute: return "--recompute";
-    case Kind::MicroBatches: return fmt::format("--micro-batch {}", count);
+    case Kind::MicroBatches:
+      return fmt::format("--micro-batch {}{}", count, recompute ? " --recompute" : "");
     case Kind::Offload: return "--offload";
     case Kind::Activations: return "--precision bfloat16-activations";
     case Kind::Memory: return fmt::format("--memory {}", peak);
@@ -68,7 +69,8 @@ std::string Remedy::option() const {
   switch (kind) {
     case Kind::Batch: return fmt::format("a batch of {}", count);
     case Kind::Recompute: return "recompute=True";
-    case Kind::MicroBatches: return fmt::format("micro_batches={}", count);
+    case Kind::MicroBatches:
+      return fmt::format("micro_batches={}{}", count, recompute ? ", recompute=True" : "");
     case Kind::Offload: return "offload=DIRECTORY";
     case Kind::Activations: return "activations=\"bfloat16\"";
     case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
@@ -138,15 +140,23 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
   again.recompute = true;
   if (const auto r = plan(*planner(again), from); r && !r->recomputed.empty())
     add(Remedy::Kind::Recompute, 0, *r, rows);
-  if (slices == 1)
+  // The fewest slices; tasks run again in them only if it is not possible without.
+  const auto add_slices = [&](bool recompute) {
     for (std::int64_t count : kSlices) {
       const FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
       if (!variant) break;
-      const auto r = plan(*variant->planner(variant->plain_ways()), from);
+      Ways ways = variant->plain_ways();
+      ways.recompute = recompute;
+      if (recompute) ways.budget = budget;
+      const auto r = plan(*variant->planner(ways), from);
       if (!r) continue;
       add(Remedy::Kind::MicroBatches, count, *r, rows);
-      break;
+      found.back().recompute = recompute;
+      return true;
     }
+    return false;
+  };
+  if (slices == 1 && !add_slices(false)) add_slices(true);
   Ways to_file = as_it_is;
   to_file.budget = budget;
   to_file.disk = compile_.disk ? compile_.disk : some_disk_rates();

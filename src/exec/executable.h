@@ -133,6 +133,11 @@ std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& t
                                            const CallSite& site);
 /// The body that the workspace of a loop is planned for; null if the call is no loop.
 const Executable* loop_body(const PreparedCall& call);
+/// Of a loop over the slices of a batch; otherwise there are none.
+struct Slices {
+  std::int64_t count = 0, rows = 0;  // the last one may have fewer rows
+};
+Slices slices_of(const PreparedCall& call);
 
 /// Library calls made ready for sizes; the workspace of each task.
 struct PreparedTasks {

@@ -249,6 +249,11 @@ std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& t
   return std::make_unique<LoopCall>(*lowered.inner.at(task.index), site);
 }
 
+Slices slices_of(const PreparedCall& call) {
+  const auto* loop = dynamic_cast<const LoopCall*>(&call);
+  return loop && loop->block_rows() > 0 ? Slices{loop->count(), loop->block_rows()} : Slices{};
+}
+
 const Executable* loop_body(const PreparedCall& call) {
   const auto* loop = dynamic_cast<const LoopCall*>(&call);
   return loop ? &loop->planned_for() : nullptr;

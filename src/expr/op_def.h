@@ -178,6 +178,9 @@ struct BatchArgs {
   std::span<const std::span<const SizeId>> elements;  // per input
   const SizeTable& sizes;
   SizeId rows;  // the size of the batch
+  /// Of the axis that inputs have their rows on: `rows`, or a multiple of it where each row has
+  /// several elements of the axis, one after another.
+  SizeId size;
 };
 struct BatchRule {
   enum class Kind : std::uint8_t {
@@ -193,6 +196,10 @@ struct BatchRule {
   int rows_at = -1;      // the element of the shape input that is the number of rows
   int counter = -1;      // this input is the number of the result's first element
   bool row_numbers = false;  // row r of the result holds r
+  /// Of the axis of the result's rows; kNoSize: as that of the inputs (BatchArgs::size).
+  SizeId size = SizeTable::kNoSize;
+  /// Why there is none: "it runs along the batch".
+  std::string_view why = {};
 };
 
 /// One row is everything the system knows about an op.

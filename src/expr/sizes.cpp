@@ -90,6 +90,35 @@ SizeId SizeTable::symbol(const Symbol& s) {
   return intern({SizeOp::Symbol, static_cast<std::int64_t>(symbols_.size() - 1)});
 }
 
+std::vector<SizeId> SizeTable::factors(SizeId id, SizeId whole) const {
+  std::vector<SizeId> open{id}, found;
+  while (!open.empty()) {
+    const SizeId top = open.back();
+    open.pop_back();
+    if (top == whole || nodes_[top].op != SizeOp::Mul) {
+      found.push_back(top);
+    } else {
+      open.push_back(nodes_[top].b);
+      open.push_back(nodes_[top].a);
+    }
+  }
+  return found;
+}
+
+bool SizeTable::is_multiple(SizeId id, SizeId of) const {
+  if (id == of) return true;
+  std::vector<SizeId> others = factors(id, of);
+  const auto it = std::find(others.begin(), others.end(), of);
+  if (it == others.end()) return false;
+  others.erase(it);
+  bool depends = false;
+  walk(std::move(others), [&](SizeId x) {
+    depends |= x == of;
+    return !depends;
+  });
+  return !depends;
+}
+
 std::optional<std::int64_t> SizeTable::known(SizeId id) const {
   if (nodes_[id].op != SizeOp::Const) return std::nullopt;
   return nodes_[id].value;
@@ -172,9 +201,16 @@ SizeId SizeTable::max(SizeId a, SizeId b) {
   if (a == b) return a;
   auto ka = known(a), kb = known(b);
   if (ka && kb) return constant(std::max(*ka, *kb));
-  // A size is never negative.
+  // A size is never negative, nor is a product of sizes.
   auto is_dim = [&](SizeId id) {
-    return nodes_[id].op == SizeOp::Symbol && symbols_[nodes_[id].value].kind == Symbol::Kind::Dim;
+    for (SizeId f : factors(id)) {
+      const SizeNode& n = nodes_[f];
+      if (n.op == SizeOp::Const ? n.value < 0
+                                : n.op != SizeOp::Symbol ||
+                                      symbols_[n.value].kind != Symbol::Kind::Dim)
+        return false;
+    }
+    return true;
   };
   if (ka && *ka <= 0 && is_dim(b)) return b;
   if (kb && *kb <= 0 && is_dim(a)) return a;

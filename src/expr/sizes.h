@@ -55,6 +55,7 @@ struct Symbol {
 /// them is one forward loop. Building simplifies: constants fold, x - x is 0, (x + 1) - 1 is x.
 class SizeTable {
  public:
+  static constexpr SizeId kNoSize = 0xffffffff;
   SizeTable();
   SizeId constant(std::int64_t value);
   SizeId symbol(const Symbol& symbol);  // always fresh for Unknown and Runtime, else interned
@@ -72,6 +73,11 @@ class SizeTable {
   SizeId product(std::span<const SizeId> ids);
   SizeId zero() const { return 0; }
   SizeId one() const { return 1; }
+
+  /// What a size is a product of; the size itself if it is none. `whole` is not taken apart.
+  std::vector<SizeId> factors(SizeId id, SizeId whole = kNoSize) const;
+  /// A product of `of` and factors that do not depend on it.
+  bool is_multiple(SizeId id, SizeId of) const;
 
   std::optional<std::int64_t> known(SizeId id) const;
   bool is(SizeId id, std::int64_t value) const { return known(id) == value; }
@@ -91,7 +97,6 @@ class SizeTable {
 
   /// Copies an expression of `from` into this table; `map_symbol` says what its symbols become.
   /// `memo` has from.size() entries, kNoSize where not yet copied.
-  static constexpr SizeId kNoSize = 0xffffffff;
   template <class F>
   SizeId import(const SizeTable& from, SizeId id, std::vector<SizeId>& memo, F&& map_symbol);
 

@@ -7,12 +7,20 @@ namespace {
 
 using Kind = BatchRule::Kind;
 
-BatchRule no() { return {}; }
+BatchRule no(std::string_view why = {}) {
+  BatchRule rule;
+  rule.why = why;
+  return rule;
+}
+constexpr std::string_view kAlong = "it runs along the batch";
+constexpr std::string_view kTwoAxes = "the batch would be on two axes";
 BatchRule rows(int axis, std::vector<int> cut) { return {Kind::Rows, axis, std::move(cut)}; }
-/// As `rows`, of an op with a shape input: its element `axis` is the number of rows.
-BatchRule sized_rows(int axis, std::vector<int> cut) {
+/// As `rows`, of an op with a shape input: its element `axis` is the number of rows, `size` of
+/// them if it differs from that of the inputs.
+BatchRule sized_rows(int axis, std::vector<int> cut, SizeId size = SizeTable::kNoSize) {
   BatchRule rule = rows(axis, std::move(cut));
   rule.rows_at = axis;
+  rule.size = size;
   return rule;
 }
 BatchRule summed(std::vector<int> cut) { return {Kind::Summed, kWhole, std::move(cut)}; }
@@ -80,7 +88,7 @@ BatchRule batch_same(const BatchArgs& a) {
 }
 
 BatchRule batch_but_last(const BatchArgs& a) {
-  return a.axis[0] + 1 < a.in[0]->ndim() ? batch_same(a) : no();
+  return a.axis[0] + 1 < a.in[0]->ndim() ? batch_same(a) : no(kAlong);
 }
 
 BatchRule batch_dot(const BatchArgs& a) {
@@ -88,7 +96,7 @@ BatchRule batch_dot(const BatchArgs& a) {
   if (x == 0 && y == kWhole) return rows(0, {0, kWhole});
   if (x == kWhole && y == 1) return rows(1, {kWhole, 1});
   if ((x == 1 || x == kWhole) && (y == 0 || y == kWhole)) return summed({1, 0});
-  return no();
+  return no(x == 0 && y == 1 ? kTwoAxes : std::string_view());
 }
 
 BatchRule batch_batched_dot(const BatchArgs& a) {
@@ -143,38 +151,40 @@ BatchRule batch_broadcast_to(const BatchArgs& a) {
   // A whole value stretched to the size of the batch has equal rows.
   int found = kWhole;
   for (int k = 0; k < a.out.ndim(); ++k) {
-    if (a.out.dims[at(k)] != a.rows || (k >= lead && !a.in[0]->broadcastable(at(k - lead))))
+    if (!a.sizes.is_multiple(a.out.dims[at(k)], a.rows) ||
+        (k >= lead && !a.in[0]->broadcastable(at(k - lead))))
       continue;
-    if (found != kWhole) return no();
+    if (found != kWhole) return no(kTwoAxes);
     found = k;
   }
-  return found == kWhole ? no() : sized_rows(found, {kWhole});
+  return found == kWhole ? no() : sized_rows(found, {kWhole}, a.out.dims[at(found)]);
 }
 
 BatchRule batch_reshape(const BatchArgs& a) {
   const int axis = a.axis[0];
   if (axis == kWhole) return no();
-  // The axes before the rows stay, so the rows keep their order.
+  // The axes before the rows stay, so the rows keep their order. Axes behind may join theirs or
+  // come out of it: (n, t, d) -> (n * t, d) and back.
   std::vector<SizeId> before, after;
   for (int k = 0; k < axis; ++k)
     if (!a.sizes.is(a.in[0]->dims[at(k)], 1)) before.push_back(a.in[0]->dims[at(k)]);
   for (int k = 0; k < a.out.ndim(); ++k) {
     const SizeId d = a.out.dims[at(k)];
-    if (d == a.rows && before == after) return sized_rows(k, {axis});
+    if (before == after && a.sizes.is_multiple(d, a.rows)) return sized_rows(k, {axis}, d);
     if (!a.sizes.is(d, 1)) after.push_back(d);
   }
-  return no();
+  return no("the batch is not the first factor of an axis");
 }
 
 BatchRule batch_other_axes(const BatchArgs& a) {
   BatchRule rule = batch_same(a);
-  return rule.axis == a.attrs.integer("axis") ? no() : rule;
+  return rule.axis != kWhole && rule.axis == a.attrs.integer("axis") ? no(kAlong) : rule;
 }
 
 BatchRule batch_slice(const BatchArgs& a) {
   if (a.axis[0] == kWhole) return no();
   int axis = beyond_slice(a, a.axis[0]);
-  return axis == kWhole ? no() : rows(axis, {a.axis[0]});
+  return axis == kWhole ? no("it takes part of the batch") : rows(axis, {a.axis[0]});
 }
 
 BatchRule batch_put_slice(const BatchArgs& a) {
@@ -182,16 +192,16 @@ BatchRule batch_put_slice(const BatchArgs& a) {
   for (int axis = 0; axis < a.in[0]->ndim(); ++axis) {
     int part = beyond_slice(a, axis);
     if (part == kWhole || (a.axis[0] != kWhole && a.axis[0] != axis) ||
-        (a.axis[1] != kWhole && a.axis[1] != part) || a.in[0]->dims[at(axis)] != a.rows)
+        (a.axis[1] != kWhole && a.axis[1] != part) || a.in[0]->dims[at(axis)] != a.size)
       continue;
     return rows(axis, {axis, part});
   }
-  return no();
+  return no("it changes part of the batch");
 }
 
 BatchRule batch_gather(const BatchArgs& a) {
   Picked p = pick(a, 1);
-  if (!p.legal || p.part == kWhole) return no();
+  if (!p.legal || p.part == kWhole) return no("it picks rows of the batch");
   std::vector<int> cut(a.in.size(), p.index);
   cut[0] = p.x;
   BatchRule rule = rows(p.part, std::move(cut));
@@ -202,7 +212,8 @@ BatchRule batch_gather(const BatchArgs& a) {
 BatchRule batch_scatter(const BatchArgs& a) {
   Picked p = pick(a, 2);
   const int y = a.axis[1];
-  if (!p.legal || (y != kWhole && p.part != kWhole && y != p.part)) return no();
+  if (!p.legal || (y != kWhole && p.part != kWhole && y != p.part))
+    return no("it writes to rows of the batch");
   std::vector<int> cut(a.in.size(), p.index);
   cut[0] = p.x;
   cut[1] = p.part;
@@ -222,7 +233,7 @@ BatchRule batch_check_index(const BatchArgs& a) {
 
 BatchRule batch_argtopk(const BatchArgs& a) {
   const int axis = a.axis[0];
-  return axis == kWhole || axis == a.attrs.integer("axis") ? no() : rows(axis, {axis});
+  return axis == kWhole || axis == a.attrs.integer("axis") ? no(kAlong) : rows(axis, {axis});
 }
 
 BatchRule batch_searchsorted(const BatchArgs& a) {
@@ -231,8 +242,9 @@ BatchRule batch_searchsorted(const BatchArgs& a) {
 
 BatchRule batch_arange(const BatchArgs& a) {
   // Integers are made whole; floats must be, too: a slice does not start at the first number.
-  if (a.out.dims[0] != a.rows || !is_discrete(a.out.dtype)) return no();
+  if (!a.sizes.is_multiple(a.out.dims[0], a.rows) || !is_discrete(a.out.dtype)) return no();
   BatchRule rule = rows(0, {kWhole, kWhole});
+  rule.size = a.out.dims[0];
   auto is = [&](std::size_t i, std::int64_t value) {
     return !a.elements[i].empty() && a.sizes.is(a.elements[i][0], value);
   };
@@ -241,8 +253,8 @@ BatchRule batch_arange(const BatchArgs& a) {
 }
 
 BatchRule batch_random(const BatchArgs& a) {
-  if (a.out.ndim() == 0 || a.out.dims[0] != a.rows) return no();
-  BatchRule rule = sized_rows(0, {kWhole, kWhole});
+  if (a.out.ndim() == 0 || !a.sizes.is_multiple(a.out.dims[0], a.rows)) return no();
+  BatchRule rule = sized_rows(0, {kWhole, kWhole}, a.out.dims[0]);
   rule.counter = 1;
   return rule;
 }

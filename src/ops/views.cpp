@@ -156,7 +156,7 @@ void broadcast_to_reference(const ReferenceArgs& r) {
 // ---- reshape ----
 
 /// Drops the factors that both products have, so that (n, 3, 4) -> (n, -1) gives 12 and not
-/// n*12 // n.
+/// n*12 // n, and (n*t, 4) -> (n, -1, 4) gives t.
 void cancel(std::vector<SizeId>& a, std::vector<SizeId>& b) {
   for (std::size_t i = 0; i < a.size();) {
     auto it = std::find(b.begin(), b.end(), a[i]);
@@ -194,7 +194,11 @@ void reshape_rule(Infer& f) {
     out.dims.push_back(d);
   }
   const SizeId total = t.product(x.dims);
-  std::vector<SizeId> left(x.dims.begin(), x.dims.end()), right = factors;
+  std::vector<SizeId> left, right;
+  for (SizeId d : x.dims)
+    for (SizeId f : t.factors(d)) left.push_back(f);
+  for (SizeId d : factors)
+    for (SizeId f : t.factors(d)) right.push_back(f);
   cancel(left, right);
   SizeDims asked = out.dims;
   if (open) asked[*open] = t.constant(-1);

@@ -33,6 +33,49 @@ std::optional<Value> row_numbers(const Graph& g, Value index) {
   return index;
 }
 
+/// The sizes that an axis with the rows of the batch (n, or n * t) and as many row numbers
+/// (m, or m * s) are made of, in pairs: (n, m), (t, s). Nothing if they are not of this form.
+std::vector<std::pair<SizeId, SizeId>> pair_factors(const Graph& g, SizeId axis, SizeId numbers,
+                                                    SizeId rows) {
+  const SizeTable& t = g.sizes();
+  if (!t.is_multiple(axis, rows)) return {};
+  std::vector<SizeId> parts = t.factors(axis, rows), asked = t.factors(numbers);
+  if (parts.size() != asked.size() || parts.size() > 2) return {};
+  for (SizeId id : asked)
+    if (t.node(id).op != SizeOp::Symbol || t.symbol_of(id).kind != Symbol::Kind::Dim) return {};
+  if (parts[0] != rows) std::swap(parts[0], parts[1]);
+  std::sort(asked.begin(), asked.end(), [&](SizeId a, SizeId b) {
+    return std::pair(t.symbol_of(a).input, t.symbol_of(a).index) <
+           std::pair(t.symbol_of(b).input, t.symbol_of(b).index);
+  });
+  std::vector<std::pair<SizeId, SizeId>> pairs;
+  for (std::size_t i = 0; i < parts.size(); ++i) pairs.emplace_back(parts[i], asked[i]);
+  return pairs;
+}
+
+/// Where rows are folded by -1: (n, t, d) -> (-1, 5) gives t * d // 5 elements to a row, if that
+/// is a whole number. The sizes of the last axes, in pairs: (5, d).
+std::vector<std::pair<SizeId, SizeId>> pair_last_axes(const Graph& g, const Node& n, SizeId rows) {
+  const SizeTable& t = g.sizes();
+  const SizeDims &from = g.type(n.inputs[0]).dims, &to = n.types[0].dims;
+  auto quotient = [&](SizeId d) {
+    if (t.node(d).op != SizeOp::FloorDiv) return false;
+    const std::vector<SizeId> parts = t.factors(t.node(d).a, rows);
+    return std::find(parts.begin(), parts.end(), rows) != parts.end();
+  };
+  std::vector<std::pair<SizeId, SizeId>> pairs;
+  if (std::none_of(to.begin(), to.end(), quotient)) return pairs;
+  for (std::size_t k = 1; k <= std::min(from.size(), to.size()); ++k) {
+    const SizeId a = to[to.size() - k], b = from[from.size() - k];
+    if (a == b) continue;
+    const bool open = t.node(b).op == SizeOp::Symbol && b != rows &&
+                      t.symbol_of(b).kind == Symbol::Kind::Dim;
+    if (!open || quotient(a)) break;
+    pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
 /// Sorts the nodes of a graph by how they depend on the rows of the batch.
 class Analysis {
  public:
@@ -51,6 +94,20 @@ class Analysis {
                 "leave micro_batches out, or use a smaller batch", g_.node(id).origin);
   }
 
+  /// The op that joins what a value of the whole batch is made of, and its line.
+  std::string joined_at(std::uint32_t id) const {
+    while (info_[id].rule.kind != BatchRule::Kind::Summed) {
+      const Node& n = g_.node(id);
+      std::size_t i = 0;
+      while (i < data_inputs(n) && info_[n.inputs[i].node].kind != BatchKind::After) ++i;
+      if (i == data_inputs(n)) break;
+      id = n.inputs[i].node;
+    }
+    const std::string where = describe(g_.node(id).origin);
+    return fmt::format("{}{}", g_.node(id).op->name,
+                       where.empty() ? "" : fmt::format(" ({})", where));
+  }
+
   void classify(std::uint32_t id) {
     const Node& n = g_.node(id);
     BatchInfo& out = info_[id];
@@ -58,6 +115,7 @@ class Analysis {
         batch_.sources.end()) {
       out.kind = BatchKind::Rows;
       out.axis = 0;
+      out.size = batch_.rows;
       return;
     }
     if (has(*n.op, kLeaf) || !g_.elements({id, 0}).empty()) return;
@@ -68,24 +126,35 @@ class Analysis {
       after |= in.kind == BatchKind::After;
       all_outside &= in.outside;
     }
-    if (rows && after) refuse(id, "combines rows with a value of the whole batch");
+    if (rows && after) {
+      for (std::size_t i = 0; i < data_inputs(n); ++i)
+        if (const std::uint32_t from = n.inputs[i].node; info_[from].kind == BatchKind::After)
+          refuse(id, fmt::format("combines rows with a value of the whole batch, by {}",
+                                 joined_at(from)));
+    }
     if (after) {
       out.kind = BatchKind::After;
       return;
     }
     bool sized = n.op->size_inputs_from >= 0 && n.types.size() == 1 &&
-                 std::find(n.types[0].dims.begin(), n.types[0].dims.end(), batch_.rows) !=
-                     n.types[0].dims.end();
+                 std::any_of(n.types[0].dims.begin(), n.types[0].dims.end(), [&](SizeId d) {
+                   return g_.sizes().is_multiple(d, batch_.rows);
+                 });
     if (!rows && !sized) return;
-    BatchRule rule = ask(n);
+    out.in_size = size_of_rows(n);
+    BatchRule rule = ask(n, out.in_size);
     if (rule.kind == BatchRule::Kind::No) {
       if (!rows) return;  // only its size is the batch's: made whole
-      refuse(id, n.op->batch || has(*n.op, kReduction | kElementwise) ? "needs several rows at once"
-                                                                      : "does not work on slices");
+      if (!n.op->batch && !has(*n.op, kReduction | kElementwise))
+        refuse(id, "does not work on slices");
+      refuse(id, fmt::format("needs several rows at once{}{}", rule.why.empty() ? "" : ": ",
+                             rule.why));
     }
     out.kind = rule.kind == BatchRule::Kind::Rows ? BatchKind::Rows : BatchKind::After;
     if (rule.kind == BatchRule::Kind::Joined) return;
     out.axis = rule.axis;
+    out.size = rule.size == SizeTable::kNoSize ? out.in_size : rule.size;
+    if (!rows) out.in_size = out.size;
     out.row_numbers = rule.row_numbers;
     const Type& type = n.types[0];
     out.outside =
@@ -93,7 +162,14 @@ class Analysis {
     if (!out.outside) out.rule = std::move(rule);
   }
 
-  BatchRule ask(const Node& n) const {
+  /// Of the axis on which the inputs have their rows: all of them, or the op would not take them.
+  SizeId size_of_rows(const Node& n) const {
+    for (std::size_t i = 0; i < data_inputs(n); ++i)
+      if (const BatchInfo& in = info_[n.inputs[i].node]; in.kind == BatchKind::Rows) return in.size;
+    return batch_.rows;
+  }
+
+  BatchRule ask(const Node& n, SizeId size) const {
     std::vector<const Type*> types;
     std::vector<int> axis;
     auto numbers = std::make_unique<bool[]>(n.inputs.size());
@@ -106,8 +182,8 @@ class Analysis {
       numbers[i] = data && in.row_numbers;
       elements.push_back(g_.elements(n.inputs[i]));
     }
-    BatchArgs args{n.attrs,  types,      n.types[0], axis, {numbers.get(), n.inputs.size()},
-                   elements, g_.sizes(), batch_.rows};
+    BatchArgs args{n.attrs,  types,      n.types[0],  axis, {numbers.get(), n.inputs.size()},
+                   elements, g_.sizes(), batch_.rows, size};
     if (n.op->batch) return n.op->batch(args);
     if (has(*n.op, kReduction)) return reduction(args);
     if (has(*n.op, kElementwise)) return elementwise(args);
@@ -119,7 +195,11 @@ class Analysis {
     int axis = kWhole;
     for (int k : a.axis) {
       if (k == kWhole) continue;
-      if (axis != kWhole && axis != k) return {};
+      if (axis != kWhole && axis != k) {
+        BatchRule no;
+        no.why = "the batch would be on two axes";
+        return no;
+      }
       axis = k;
     }
     BatchRule rule{BatchRule::Kind::Rows, axis, {}};
@@ -168,25 +248,27 @@ std::optional<Graph> with_one_size(const Graph& g, const Batch& batch) {
   if (g.sizes().node(batch.rows).op != SizeOp::Symbol) return std::nullopt;
   std::unordered_map<SizeId, SizeId> same;
   std::vector<Infer::Requirement> more;
+  const auto require = [&](SizeId part, SizeId asked, const char* otherwise, OriginId origin) {
+    if (part == asked || !same.emplace(asked, part).second) return;
+    more.push_back({part, asked, true, otherwise, "without micro_batches they may",
+                    {{part}, {asked}}, origin});
+  };
   for (const Node& n : g.nodes()) {
+    if (n.op->name == "reshape")
+      for (auto [part, asked] : pair_last_axes(g, n, batch.rows))
+        require(part, asked,
+                "micro_batches: the last sizes of what is reshaped and of the result differ, so "
+                "that rows of the batch could mix",
+                n.origin);
     const bool gather = n.op->name == "gather";
     if (!gather && n.op->name != "scatter_add" && n.op->name != "scatter_set") continue;
     for (std::size_t i = gather ? 1 : 2, axis = 0; i < n.inputs.size(); ++i, ++axis) {
       std::optional<Value> numbers = row_numbers(g, n.inputs[i]);
-      if (!numbers || g.type(n.inputs[0]).dims[axis] != batch.rows) continue;
-      const SizeId rows = g.type(*numbers).dims[0];
-      if (rows == batch.rows || g.sizes().node(rows).op != SizeOp::Symbol ||
-          g.sizes().symbol_of(rows).kind != Symbol::Kind::Dim || same.count(rows))
-        continue;
-      same[rows] = batch.rows;
-      Infer::Requirement r{batch.rows,
-                           rows,
-                           true,
-                           "micro_batches: the parts of the batch differ in their number of rows",
-                           "without micro_batches they may",
-                           {{batch.rows}, {rows}},
-                           n.origin};
-      more.push_back(std::move(r));
+      if (!numbers) continue;
+      for (auto [part, asked] :
+           pair_factors(g, g.type(n.inputs[0]).dims[axis], g.type(*numbers).dims[0], batch.rows))
+        require(part, asked,
+                "micro_batches: the parts of the batch differ in their number of rows", n.origin);
     }
   }
   if (same.empty()) return std::nullopt;

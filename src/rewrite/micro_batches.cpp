@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
 
 #include "rewrite/batch_analysis.h"
 #include "rewrite/values.h"
@@ -27,6 +28,28 @@ Attrs::Ints from_front(int axis, int ndim) {
   Attrs::Ints pattern;
   for (int k = 0; k < ndim; ++k) pattern.push_back(k == axis ? 0 : k < axis ? k + 1 : k);
   return pattern;
+}
+
+Value reshape(Builder& b, Value v, const SizeDims& dims, int broadcast) {
+  std::optional<Value> shape = shape_vector(b, dims);
+  SNUG_CHECK(shape.has_value(), "micro_batches: a shape is not known");
+  return call(b, "reshape", {v, *shape},
+              Attrs{{"ndim", static_cast<std::int64_t>(dims.size())},
+                    {"broadcast", static_cast<std::int64_t>(broadcast)}});
+}
+/// (n * t, ...) -> (n, t, ...)
+Value split_axis(Builder& b, Value v, SizeId rows, SizeId of_row) {
+  const Type t = b.type(v);
+  SizeDims dims{rows, of_row};
+  for (std::size_t k = 1; k < t.dims.size(); ++k) dims.push_back(t.dims[k]);
+  return reshape(b, v, dims, (t.broadcast & ~1) << 1);
+}
+/// (n, t, ...) -> (n * t, ...)
+Value join_axes(Builder& b, Value v) {
+  const Type t = b.type(v);
+  SizeDims dims{b.sizes().mul(t.dims[0], t.dims[1])};
+  for (std::size_t k = 2; k < t.dims.size(); ++k) dims.push_back(t.dims[k]);
+  return reshape(b, v, dims, (t.broadcast >> 1) & ~1);
 }
 
 ReduceOp join_kind(const Node& n) {
@@ -108,10 +131,27 @@ class Splitter {
   struct Operand {
     Value value;  // of the given graph
     int cut = kWhole;
+    SizeId size = SizeTable::kNoSize;  // of that axis: the rows, or a multiple
     bool operator<(const Operand& o) const {
-      return std::pair(value, cut) < std::pair(o.value, o.cut);
+      return std::tuple(value, cut, size) < std::tuple(o.value, o.cut, o.size);
     }
   };
+
+  /// Data input i of a node inside, which is not made there.
+  Operand operand(std::uint32_t id, std::size_t i) const {
+    const Value v = g_.node(id).inputs[i];
+    const int cut = info(id).rule.cut[i];
+    if (cut == kWhole) return {is_turned(v) ? g_.node(v).inputs[0] : v, cut};
+    return {v, cut, info(v).kind == BatchKind::Rows ? info(v).size : info(id).in_size};
+  }
+  Operand first_operand() const { return {batch_.sources[0], 0, batch_.rows}; }
+
+  /// What a row has of an axis with `size` elements, as factors; none: one element.
+  std::vector<SizeId> row_factors(SizeId size) const {
+    std::vector<SizeId> found = g_.sizes().factors(size, batch_.rows);
+    found.erase(std::find(found.begin(), found.end(), batch_.rows));
+    return found;
+  }
 
   /// A value outside the loop. What follows from sizes asks for nothing that the loop makes.
   void keep_outside(std::uint32_t id) {
@@ -144,9 +184,11 @@ class Splitter {
           for (SizeId e : g_.elements(n.inputs[i])) find_symbols(e, id);
         } else if (rule.local != static_cast<int>(i) && !info(n.inputs[i]).inside() &&
                    !(rule.cut[i] == kWhole && is_constant(n.inputs[i]))) {
-          operands_.insert({n.inputs[i], rule.cut[i]});
+          operands_.insert(operand(id, i));
         }
       }
+      for (SizeId size : {info(id).size, info(id).in_size})
+        if (size != SizeTable::kNoSize) find_symbols(size, id);
       for (const Type& type : n.types)
         for (SizeId d : type.dims) find_symbols(d, id);
       if (rule.counter >= 0) counters_.push_back(id);
@@ -155,15 +197,21 @@ class Splitter {
     for (const Update& u : g_.updates()) needed.insert(u.value);
     for (Value v : needed)
       if (info(v).inside() && info(v).kind == BatchKind::Rows) results_.push_back(v);
-    operands_.insert({batch_.sources[0], 0});  // says how many rows there are
-    for (const Operand& o : operands_)
+    operands_.insert(first_operand());  // says how many rows there are
+    for (const Operand& o : operands_) {
       for (SizeId d : g_.type(o.value).dims) find_symbols(d, o.value.node);
+      if (o.cut != kWhole) find_symbols(o.size, o.value.node);
+    }
     symbols_[batch_.rows] = 0;
   }
 
+  /// A whole value with its axes moved. They are moved inside: products take transposed weights as
+  /// they are, while an operand of the loop would be a copy that lives as long as the loop.
+  bool is_turned(Value v) const { return g_.node(v).op->name == "dimshuffle"; }
+
   /// A constant, or one with its axes moved: made inside.
   bool is_constant(Value v) const {
-    if (g_.node(v).op->name == "dimshuffle") v = g_.node(v).inputs[0];
+    if (is_turned(v)) v = g_.node(v).inputs[0];
     return has(*g_.node(v).op, kLeaf) && g_.node(v).attrs.has("value");
   }
 
@@ -186,14 +234,16 @@ class Splitter {
 
   // ---- inside ----
 
-  /// A size of the given graph; that of the batch stays the whole one.
-  SizeId inner_size(SizeId id) {
-    if (inner_sizes_.size() < g_.sizes().nodes().size())
-      inner_sizes_.resize(g_.sizes().nodes().size(), SizeTable::kNoSize);
-    inner_sizes_[batch_.rows] = symbols_.at(batch_.rows);
-    return inner_.sizes().import(g_.sizes(), id, inner_sizes_,
+  /// A size of the given graph with `rows` for the size of the batch; `done` are those made so far.
+  SizeId inner_size(SizeId id, SizeId rows, std::vector<SizeId>& done) {
+    done.resize(g_.sizes().nodes().size(), SizeTable::kNoSize);
+    done[batch_.rows] = rows;
+    return inner_.sizes().import(g_.sizes(), id, done,
                                  [&](const Symbol&, SizeId s) { return symbols_.at(s); });
   }
+  /// A size of the given graph; that of the batch stays the whole one, or becomes that of a slice.
+  SizeId inner_size(SizeId id) { return inner_size(id, symbols_.at(batch_.rows), inner_sizes_); }
+  SizeId slice_size(SizeId id) { return inner_size(id, slice_rows_, slice_sizes_); }
 
   Type inner_type(const Type& outer) {
     Type t = outer;
@@ -214,7 +264,7 @@ class Splitter {
     auto number = static_cast<std::uint32_t>(1 + operands_.size() + states_.size());
     for (auto& [symbol, id] : symbols_) id = t.symbol({Symbol::Kind::Element, number++, 0});
     // Sequences, the values that say how many rows there are first; states; whole values; sizes.
-    const Operand first{batch_.sources[0], 0};
+    const Operand first = first_operand();
     auto add_sequence = [&](const Operand& o) {
       Type type = inner_type(g_.type(o.value));
       Type front{type.dtype, {}, 0};
@@ -223,6 +273,7 @@ class Splitter {
         if (type.broadcastable(axis) && k != o.cut)
           front.broadcast |= static_cast<std::uint8_t>(1u << front.dims.size());
         front.dims.push_back(k == o.cut ? slice_rows_ : type.dims[axis]);
+        if (k == o.cut && o.size != batch_.rows) front.dims.push_back(inner_row_size(o.size));
       }
       taken_[o] = inner_input(front, "");
       sequence_values_.push_back(o);
@@ -252,12 +303,20 @@ class Splitter {
     return known ? inner_.sizes().constant(*known) : SizeTable::kNoSize;
   }
 
+  /// The elements that a row has of an axis of this size.
+  SizeId inner_row_size(SizeId size) {
+    SizeId product = inner_.sizes().one();
+    for (SizeId f : row_factors(size)) product = inner_.sizes().mul(product, inner_size(f));
+    return product;
+  }
+
   /// A size input; the element that is the number of rows becomes that of the slice.
   Value inner_size_value(Value v, const BatchRule& rule) {
     SizeDims dims;
     for (SizeId e : g_.elements(v)) {
-      bool rows = e == batch_.rows && static_cast<int>(dims.size()) == rule.rows_at;
-      dims.push_back(rows ? slice_rows_ : inner_size(e));
+      bool rows = static_cast<int>(dims.size()) == rule.rows_at &&
+                  g_.sizes().is_multiple(e, batch_.rows);
+      dims.push_back(rows ? slice_size(e) : inner_size(e));
     }
     std::optional<Value> value =
         g_.type(v).ndim() == 0 ? size_value(inner_, dims[0]) : shape_vector(inner_, dims);
@@ -282,12 +341,16 @@ class Splitter {
     if (rule.local == static_cast<int>(i)) {
       Value zero = inner_.constant(0, Type{DType::I64, {}, 0});
       Value one = inner_.constant(1, Type{DType::I64, {}, 0});
-      return call(inner_, "arange", {zero, one, *size_value(inner_, slice_rows_)},
+      return call(inner_, "arange", {zero, one, *size_value(inner_, slice_size(info(id).in_size))},
                   Attrs{{"dtype", g_.type(v).dtype}});
     }
     if (info(v).inside()) return inner_result(v);
-    Value taken =
-        rule.cut[i] == kWhole && is_constant(v) ? inner_constant(v) : taken_.at({v, rule.cut[i]});
+    const Operand from = operand(id, i);
+    const bool constant = from.cut == kWhole && is_constant(v);
+    Value taken = constant ? inner_constant(v) : taken_.at(from);
+    if (from.cut == kWhole && !constant && is_turned(v))
+      taken = dimshuffle(inner_, taken, g_.node(v).attrs.ints("pattern"));
+    if (from.cut != kWhole && from.size != batch_.rows) taken = join_axes(inner_, taken);
     if (rule.cut[i] > 0)
       taken = dimshuffle(inner_, taken, from_front(rule.cut[i], g_.type(v).ndim()));
     if (rule.counter == static_cast<int>(i))
@@ -318,9 +381,12 @@ class Splitter {
       }
       inner_map_[id] = v;
     }
-    for (Value v : results_)
-      results.push_back(
-          dimshuffle(inner_, inner_result(v), to_front(info(v).axis, g_.type(v).ndim())));
+    for (Value v : results_) {
+      Value r = dimshuffle(inner_, inner_result(v), to_front(info(v).axis, g_.type(v).ndim()));
+      if (const SizeId size = info(v).size; size != batch_.rows)
+        r = split_axis(inner_, r, slice_rows_, inner_row_size(size));
+      results.push_back(r);
+    }
     body_ = std::make_shared<Graph>(std::move(inner_).finish(std::move(results), {}));
     verify(*body_, "split_batch, body");
   }
@@ -347,14 +413,18 @@ class Splitter {
     std::vector<Value> inputs{outer_size(steps_)};
     for (const Operand& o : sequence_values_) {
       Value v = map_[o.value.node][o.value.output];
-      inputs.push_back(dimshuffle(outer_, v, to_front(o.cut, outer_.type(v).ndim())));
+      v = dimshuffle(outer_, v, to_front(o.cut, outer_.type(v).ndim()));
+      if (o.size != batch_.rows)
+        v = split_axis(outer_, v, batch_.rows, outer_.sizes().product(row_factors(o.size)));
+      inputs.push_back(v);
     }
     for (std::uint32_t id : states_) inputs.push_back(start_of(id));
     for (Value v : whole_values_) inputs.push_back(map_[v.node][v.output]);
     for (const auto& [symbol, unused] : symbols_) inputs.push_back(outer_size(symbol));
     for (std::uint32_t id : counters_) {
       // Elements in a slice.
-      SizeId elements = block_;
+      SizeId elements =
+          outer_.sizes().mul(block_, outer_.sizes().product(row_factors(info(id).size)));
       const SizeDims& dims = g_.node(id).types[0].dims;
       for (std::size_t k = 1; k < dims.size(); ++k)
         elements = outer_.sizes().mul(elements, dims[k]);
@@ -370,6 +440,7 @@ class Splitter {
     for (std::uint32_t id : states_) map_[id] = {{loop.node, output++}};
     for (Value result : results_) {
       Value v{loop.node, output++};
+      if (info(result).size != batch_.rows) v = join_axes(outer_, v);
       map_[result.node].resize(g_.node(result).types.size());
       map_[result.node][result.output] =
           dimshuffle(outer_, v, from_front(info(result).axis, outer_.type(v).ndim()));
@@ -392,7 +463,7 @@ class Splitter {
 
   Builder inner_;
   std::vector<Value> inner_map_;
-  std::vector<SizeId> inner_sizes_;
+  std::vector<SizeId> inner_sizes_, slice_sizes_;
   std::map<Operand, Value> taken_;
   std::vector<Value> state_inputs_;
   std::map<std::uint32_t, Value> counter_inputs_;
@@ -406,11 +477,13 @@ class Splitter {
 Graph split_batch(const Graph& given, std::int64_t count, MicroBatchTrace& trace) {
   Graph graph = given;
   Batch batch = find_batch(graph);
-  if (!batch.sources.empty())
-    if (std::optional<Graph> changed = with_one_size(graph, batch)) {
-      graph = *std::move(changed);
-      batch = find_batch(graph);
-    }
+  // Sizes that have become one may show others; each time there is one size less.
+  while (!batch.sources.empty()) {
+    std::optional<Graph> changed = with_one_size(graph, batch);
+    if (!changed) break;
+    graph = *std::move(changed);
+    batch = find_batch(graph);
+  }
   if (batch.sources.empty())
     throw Error(Fault::Value,
                 "micro_batches: the function has no batch: no argument has an axis, and no shared "
