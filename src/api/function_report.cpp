@@ -179,10 +179,10 @@ std::string describe_plan(const Executable& exe, std::string_view title) {
     const Executable* const body = step.call ? loop_body(*step.call) : nullptr;
     if (!body) continue;
     const Slices slices = slices_of(*step.call);
-    text += describe_plan(
-        *body, slices.count ? fmt::format("body of the loop %{}, {} slices of {} rows",
-                                          step.task->index, slices.count, slices.rows)
-                            : fmt::format("body of the loop %{}", step.task->index));
+    text += describe_plan(*body, slices.count
+                                     ? fmt::format("body of the loop %{}, {} slices of {} rows",
+                                                   step.task->index, slices.count, slices.rows)
+                                     : fmt::format("body of the loop %{}", step.task->index));
   }
   return text;
 }

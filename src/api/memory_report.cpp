@@ -124,8 +124,9 @@ std::string MemoryReport::describe(bool process) const {
     text +=
         row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
   if (slices > 0)
-    text += fmt::format("  the batch runs in {} slices of {} rows; what they sum up takes {}, live throughout\n",
-                        slices, slice_rows, amount(accumulators));
+    text += fmt::format(
+        "  the batch runs in {} slices of {} rows; what they sum up takes {}, live throughout\n",
+        slices, slice_rows, amount(accumulators));
   if (!recomputed.empty())
     text +=
         fmt::format("  {} run again to save memory: {}\n",

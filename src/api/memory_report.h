@@ -56,7 +56,7 @@ struct MemoryReport {
   /// If it does: the slices, the rows of each (the last may have fewer), and the bytes of what is
   /// summed up over them, which live throughout.
   std::int64_t slices = 0, slice_rows = 0, accumulators = 0;
-  double seconds = 0;                   // predicted for one call; 0: not predicted
+  double seconds = 0;  // predicted for one call; 0: not predicted
   /// Shared variables whose memory somebody holds: "W (4.00 MiB)". A call that updates one leaves
   /// that memory to its holder and takes new memory.
   std::vector<std::string> exported;

@@ -205,9 +205,9 @@ SizeId SizeTable::max(SizeId a, SizeId b) {
   auto is_dim = [&](SizeId id) {
     for (SizeId f : factors(id)) {
       const SizeNode& n = nodes_[f];
-      if (n.op == SizeOp::Const ? n.value < 0
-                                : n.op != SizeOp::Symbol ||
-                                      symbols_[n.value].kind != Symbol::Kind::Dim)
+      if (n.op == SizeOp::Const
+              ? n.value < 0
+              : n.op != SizeOp::Symbol || symbols_[n.value].kind != Symbol::Kind::Dim)
         return false;
     }
     return true;

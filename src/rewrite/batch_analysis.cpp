@@ -68,8 +68,8 @@ std::vector<std::pair<SizeId, SizeId>> pair_last_axes(const Graph& g, const Node
   for (std::size_t k = 1; k <= std::min(from.size(), to.size()); ++k) {
     const SizeId a = to[to.size() - k], b = from[from.size() - k];
     if (a == b) continue;
-    const bool open = t.node(b).op == SizeOp::Symbol && b != rows &&
-                      t.symbol_of(b).kind == Symbol::Kind::Dim;
+    const bool open =
+        t.node(b).op == SizeOp::Symbol && b != rows && t.symbol_of(b).kind == Symbol::Kind::Dim;
     if (!open || quotient(a)) break;
     pairs.emplace_back(a, b);
   }
@@ -137,9 +137,8 @@ class Analysis {
       return;
     }
     bool sized = n.op->size_inputs_from >= 0 && n.types.size() == 1 &&
-                 std::any_of(n.types[0].dims.begin(), n.types[0].dims.end(), [&](SizeId d) {
-                   return g_.sizes().is_multiple(d, batch_.rows);
-                 });
+                 std::any_of(n.types[0].dims.begin(), n.types[0].dims.end(),
+                             [&](SizeId d) { return g_.sizes().is_multiple(d, batch_.rows); });
     if (!rows && !sized) return;
     out.in_size = size_of_rows(n);
     BatchRule rule = ask(n, out.in_size);
@@ -147,8 +146,8 @@ class Analysis {
       if (!rows) return;  // only its size is the batch's: made whole
       if (!n.op->batch && !has(*n.op, kReduction | kElementwise))
         refuse(id, "does not work on slices");
-      refuse(id, fmt::format("needs several rows at once{}{}", rule.why.empty() ? "" : ": ",
-                             rule.why));
+      refuse(id,
+             fmt::format("needs several rows at once{}{}", rule.why.empty() ? "" : ": ", rule.why));
     }
     out.kind = rule.kind == BatchRule::Kind::Rows ? BatchKind::Rows : BatchKind::After;
     if (rule.kind == BatchRule::Kind::Joined) return;
@@ -250,8 +249,13 @@ std::optional<Graph> with_one_size(const Graph& g, const Batch& batch) {
   std::vector<Infer::Requirement> more;
   const auto require = [&](SizeId part, SizeId asked, const char* otherwise, OriginId origin) {
     if (part == asked || !same.emplace(asked, part).second) return;
-    more.push_back({part, asked, true, otherwise, "without micro_batches they may",
-                    {{part}, {asked}}, origin});
+    more.push_back({part,
+                    asked,
+                    true,
+                    otherwise,
+                    "without micro_batches they may",
+                    {{part}, {asked}},
+                    origin});
   };
   for (const Node& n : g.nodes()) {
     if (n.op->name == "reshape")
@@ -267,8 +271,8 @@ std::optional<Graph> with_one_size(const Graph& g, const Batch& batch) {
       if (!numbers) continue;
       for (auto [part, asked] :
            pair_factors(g, g.type(n.inputs[0]).dims[axis], g.type(*numbers).dims[0], batch.rows))
-        require(part, asked,
-                "micro_batches: the parts of the batch differ in their number of rows", n.origin);
+        require(part, asked, "micro_batches: the parts of the batch differ in their number of rows",
+                n.origin);
     }
   }
   if (same.empty()) return std::nullopt;

@@ -16,8 +16,8 @@ struct Batch {
 Batch find_batch(const Graph& graph);
 
 /// `p[arange(n), y]` asks for at most as many labels as p has rows. In slices it must be exactly as
-/// many: they become one size, and the call checks it. So do the last sizes of `x.reshape((-1, d))`,
-/// lest rows mix. Nothing if there is no such place.
+/// many: they become one size, and the call checks it. So do the last sizes of `x.reshape((-1,
+/// d))`, lest rows mix. Nothing if there is no such place.
 std::optional<Graph> with_one_size(const Graph& graph, const Batch& batch);
 
 /// How a value depends on the rows of the batch.

@@ -314,8 +314,8 @@ class Splitter {
   Value inner_size_value(Value v, const BatchRule& rule) {
     SizeDims dims;
     for (SizeId e : g_.elements(v)) {
-      bool rows = static_cast<int>(dims.size()) == rule.rows_at &&
-                  g_.sizes().is_multiple(e, batch_.rows);
+      bool rows =
+          static_cast<int>(dims.size()) == rule.rows_at && g_.sizes().is_multiple(e, batch_.rows);
       dims.push_back(rows ? slice_size(e) : inner_size(e));
     }
     std::optional<Value> value =
