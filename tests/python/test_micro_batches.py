@@ -214,7 +214,24 @@ def test_budgets_choose_slices_and_recomputation():
         for a, b in zip(train(f, weights, shapes), want):
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
         assert (plan.micro_batches > 1) == f.explain().startswith("the last call ran in slices")
-    assert (False, False) in ways and (True, True) in ways
+    assert (False, False) in ways and len(ways) > 1
+
+
+def test_few_rows_need_both_slices_and_recomputation():
+    x = T.tensor3("x")
+    w = snug.shared(values(48, 48) / 7, "w")
+    h = x.reshape((-1, 48))
+    for _ in range(8):
+        h = T.tanh(T.dot(h, w))
+    outputs = [T.grad(T.sqr(h).mean(), w), h.reshape(x.shape)]
+    value = values(2, 500, 48)
+    slices = snug.function([x], outputs, micro_batches=2)
+    want, peak = slices(value), slices.memory(x=value.shape).peak
+    f = snug.function([x], outputs, memory=peak * 8 // 10)
+    plan = f.memory(x=value.shape)
+    assert plan.micro_batches == 2 and plan.recomputed and plan.peak <= peak * 8 // 10
+    for a, b in zip(f(value), want):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_what_slices_say_of_themselves():
