@@ -264,9 +264,9 @@ def test_the_budget_of_the_process():
         assert now.budget == start.counted + 8 * MIB and now.shared >= start.shared + 3 * MIB
         assert now.counted == now.shared + now.arenas + now.loaders
         assert "taken by shared variables, arenas and loaders" in str(now)
-        with pytest.raises(MemoryError, match="the shared variable v needs 6.00 MiB"):
+        with pytest.raises(MemoryError, match=r"the shared variable v needs 6\.00 MiB"):
             snug.shared(np.zeros(6 * MIB // 4, "float32"), "v")
-        with pytest.raises(MemoryError, match="a loader needs 16.00 MiB"):
+        with pytest.raises(MemoryError, match=r"a loader needs 16\.00 MiB"):
             snug.data.Loader(snug.data.arrays(np.zeros((8, 8), "float32")), 4, memory="16MiB")
         f = snug.function([x], T.sort(x * 2).sum() + w.sum())
         with pytest.raises(MemoryError):
