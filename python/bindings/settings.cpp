@@ -35,8 +35,7 @@ void bind_settings(nb::module_& m) {
       "parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"),
       "The number of bytes that a text like '4GiB' means.");
   // snug._config has checked the names and amounts.
-  m.def("set_memory_budget",
-        [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
+  m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);
   });

@@ -120,9 +120,9 @@ void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments
   const std::uint64_t arena = Arena::mapped_for(arena_for(arguments));
   const std::uint64_t idle = shares_arenas_ ? ArenaPool::shared().idle_for(arena) : 0;
   bytes += arena > idle ? arena - idle : 0;
-  const std::string what = fmt::format("making the shared variables of {}{}",
-                                       name.empty() ? "the function" : name,
-                                       arena ? ", with its arena," : "");
+  const std::string what =
+      fmt::format("making the shared variables of {}{}", name.empty() ? "the function" : name,
+                  arena ? ", with its arena," : "");
   try {
     require_free_memory(bytes, what);
     require_memory_budget(bytes, what);
@@ -356,8 +356,8 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
         for (SizeId d : p.type(buf.value).dims)
           shape.push_back(p.graph.sizes().is_runtime(d) ? exe.bounds.high[d] : c.sizes[d]);
         c.fresh.resize(graph_.inputs().size());
-        c.fresh[buf.index] = new_storage(
-            *shared_[buf.index - argument_count_].variable, p.type(buf.value).dtype, shape);
+        c.fresh[buf.index] = new_storage(*shared_[buf.index - argument_count_].variable,
+                                         p.type(buf.value).dtype, shape);
         c.buffers[b] = c.fresh[buf.index].data;
         break;
       }

@@ -105,7 +105,9 @@ void measure_loops(DeviceInfo& d) {
                d.launch_latency);
   constexpr std::int64_t kMiddle = 2 * kParallelPoints;   // caches hold one kernel's operands
   constexpr std::int64_t kLarge = std::int64_t{8} << 20;  // and not these
-  const auto rate = [&](double seconds) { return 1 / std::max(seconds - d.parallel_latency, 1e-9); };
+  const auto rate = [&](double seconds) {
+    return 1 / std::max(seconds - d.parallel_latency, 1e-9);
+  };
   const Expr from = filled({kLarge}), to = filled({kLarge});
   d.bandwidth = 8.0 * kLarge * rate(typical({{to, cheap(from)}}, {""})[0]);
   // In a function operands often come from tasks that cut them otherwise among the cores.
@@ -118,7 +120,8 @@ void measure_loops(DeviceInfo& d) {
       4 * kernel_cost(Prim::Tanh) * kMiddle * rate(loop_seconds<float>(kMiddle, functions));
   constexpr std::int64_t kRows = 600, kColumns = 500;
   const Expr rows = filled({kRows, kColumns}), columns = filled({kColumns, kRows});
-  d.strided_elements = kRows * kColumns * rate(typical({{columns, cheap(transpose(rows))}}, {""})[0]);
+  d.strided_elements =
+      kRows * kColumns * rate(typical({{columns, cheap(transpose(rows))}}, {""})[0]);
 }
 
 /// Seconds of one of several products (m, k) by (k, n), each of which has operands of its own.
@@ -160,7 +163,7 @@ std::vector<double> seconds_of(const Convolution& c) {
   const Expr y = conv2d(x, w, options);
   const std::vector<Expr> by = grad(sum(y * dy), std::vector<Expr>{x, w});
   return typical({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}},
-                  {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
+                 {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
 }
 
 /// Of kinds that networks have: 3 x 3, 1 x 1 over more channels, and each channel by itself.
@@ -192,8 +195,8 @@ void measure_convolutions(DeviceInfo& d) {
 
 /// The rates that are measured, in the order of the file.
 constexpr double DeviceInfo::*kRates[] = {
-    &DeviceInfo::bandwidth,        &DeviceInfo::cache_bandwidth, &DeviceInfo::kernel_flops,
-    &DeviceInfo::product_flops,    &DeviceInfo::conv_flops,      &DeviceInfo::filter_flops,
+    &DeviceInfo::bandwidth,        &DeviceInfo::cache_bandwidth,  &DeviceInfo::kernel_flops,
+    &DeviceInfo::product_flops,    &DeviceInfo::conv_flops,       &DeviceInfo::filter_flops,
     &DeviceInfo::depthwise_flops,  &DeviceInfo::strided_elements, &DeviceInfo::filter_elements,
     &DeviceInfo::parallel_latency, &DeviceInfo::product_latency,
 };

@@ -17,9 +17,9 @@ struct ProcessMemory {
   std::string limit;             // what limits that
   std::vector<Export> exports;   // memory of shared variables that others hold
   /// What counts against the budget of the process, and that.
-  std::int64_t budget = 0;  // 0: none
+  std::int64_t budget = 0;                            // 0: none
   std::int64_t shared = 0, loaders = 0, counted = 0;  // counted: with arenas
-  std::string describe() const;  // an aligned table
+  std::string describe() const;                       // an aligned table
 };
 ProcessMemory process_memory();
 

@@ -323,8 +323,8 @@ const Array* SharedVariable::value_if_materialised() const {
 Array& SharedVariable::value_locked() {
   if (cell_->recipe) {
     const Recipe& recipe = *cell_->recipe;
-    cell_->value = counted(product(recipe.shape) * size_of(recipe.dtype), name,
-                           [&] { return recipe.make(); });
+    cell_->value =
+        counted(product(recipe.shape) * size_of(recipe.dtype), name, [&] { return recipe.make(); });
     cell_->recipe.reset();
   }
   return cell_->value;

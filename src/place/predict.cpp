@@ -191,8 +191,7 @@ double predict_seconds(const DeviceInfo& device, const Node& node, std::span<con
   const double operations = predict_operations(node, in, out, in_dtypes);
   const double moved = bytes / bandwidth_for(device, bytes);
   if (device.parallel_latency <= 0)
-    return device.launch_latency +
-           std::max(moved, predict_work(device, node, in, out, in_dtypes));
+    return device.launch_latency + std::max(moved, predict_work(device, node, in, out, in_dtypes));
   if (std::max(bytes / 4, operations / 2) >= kParallelPoints)
     return device.parallel_latency +
            std::max(moved, predict_work(device, node, in, out, in_dtypes));

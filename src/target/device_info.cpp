@@ -127,13 +127,15 @@ std::string describe(const DeviceInfo& d) {
       "{}: {} cores{}{}, {:.1f} GiB, {:.1f} GB/s, ", d.name, d.cores, d.isa.empty() ? "" : ", ",
       d.isa, static_cast<double>(d.memory_bytes) / (1 << 30), d.bandwidth / 1e9);
   if (d.conv_flops == 0) return text + fmt::format("{:.0f} Gflop/s", d.flops / 1e9);
-  return text + fmt::format(
-                    "{:.0f} in caches, {:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by "
-                    "filters, {:.0f} by channel, {:.0f} in loops, {:.1f} us to start threads{}",
-                    d.cache_bandwidth / 1e9, d.product_flops / 1e9, d.conv_flops / 1e9,
-                    d.filter_flops / 1e9, d.depthwise_flops / 1e9, d.kernel_flops / 1e9,
-                    d.parallel_latency * 1e6,
-                    d.measured_busy ? "; measured while the machine was busy, so kept for ten minutes only" : "");
+  return text +
+         fmt::format(
+             "{:.0f} in caches, {:.0f} Gflop/s in products, {:.0f} in convolutions, {:.0f} by "
+             "filters, {:.0f} by channel, {:.0f} in loops, {:.1f} us to start threads{}",
+             d.cache_bandwidth / 1e9, d.product_flops / 1e9, d.conv_flops / 1e9,
+             d.filter_flops / 1e9, d.depthwise_flops / 1e9, d.kernel_flops / 1e9,
+             d.parallel_latency * 1e6,
+             d.measured_busy ? "; measured while the machine was busy, so kept for ten minutes only"
+                             : "");
 }
 
 }  // namespace snug

@@ -21,16 +21,16 @@ struct DeviceInfo {
   // float32 operations where all sizes are large: in products of matrices, in convolutions with
   // their gradients by images, in gradients by filters, and where every channel has its own filter.
   double product_flops = 0, conv_flops = 0, filter_flops = 0, depthwise_flops = 0;
-  double strided_elements = 0;   // elements per second that are read or written one by one
-  double filter_elements = 0;    // elements of filters per second that convolutions rearrange
-  double parallel_latency = 0;   // seconds to start one task on all cores
-  double product_latency = 0;    // seconds that the smallest product on all cores takes
-  double launch_latency = 1e-6;  // seconds to start one task on one
+  double strided_elements = 0;         // elements per second that are read or written one by one
+  double filter_elements = 0;          // elements of filters per second that convolutions rearrange
+  double parallel_latency = 0;         // seconds to start one task on all cores
+  double product_latency = 0;          // seconds that the smallest product on all cores takes
+  double launch_latency = 1e-6;        // seconds to start one task on one
   std::int64_t cache_bytes = 1 << 20;  // of the caches that cores have for themselves, all together
   int lanes = 16;                      // float32 numbers of one vector
   bool measured_busy = false;          // others used the machine while the rates were measured
-  double transfer_bandwidth = 1e10;  // bytes per second to and from the host
-  double transfer_latency = 0;       // seconds per transfer to or from the host
+  double transfer_bandwidth = 1e10;    // bytes per second to and from the host
+  double transfer_latency = 0;         // seconds per transfer to or from the host
   std::int64_t memory_bytes = 0;
   std::string isa;                       // "x86-64-v4"; "" if that says nothing
   std::vector<std::string> cannot = {};  // ops it does not run

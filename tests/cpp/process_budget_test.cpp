@@ -62,9 +62,9 @@ TEST(ProcessBudget, VariablesBeyondItAreRefused) {
   EXPECT_NE(e.message().find("leaves 1.00 MiB"), std::string::npos) << e.message();
   EXPECT_EQ(error_of([&] { as_shared(r)->get_value(); }).fault(), Fault::Memory);
   EXPECT_FALSE(as_shared(r)->materialised());
-  EXPECT_EQ(error_of([&] { as_shared(w)->set_value(Array::zeros(DType::F32, {2 * kFloats})); })
-                .fault(),
-            Fault::Memory);
+  EXPECT_EQ(
+      error_of([&] { as_shared(w)->set_value(Array::zeros(DType::F32, {2 * kFloats})); }).fault(),
+      Fault::Memory);
   EXPECT_EQ(as_shared(w)->shape(), Dims{3 * kFloats});
   variable(1, "small");  // the program goes on
 }
