@@ -1,6 +1,6 @@
 """The predicted time of a training step beside the measured one, per model.
 
-    .venv/bin/python benchmarks/predicted_time.py [MODEL ...] [--tasks N] [--seconds S] [--json FILE]
+    .venv/bin/python benchmarks/predicted_time.py [MODEL ...] [--tasks N] [--seconds S]
 
 A step is forward, gradients and momentum. The measured time is that of the fastest of many calls;
 --tasks shows the steps of the function whose prediction is furthest off, each by its fastest run.
@@ -90,7 +90,7 @@ def measure(name, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="*", default=[], help="names of models; all if none is given")
+    parser.add_argument("models", nargs="*", default=[], help="all if none is given")
     parser.add_argument("--tasks", type=int, default=0, help="how many of the worst tasks to show")
     parser.add_argument("--seconds", type=float, default=2, help="of measuring per model")
     parser.add_argument("--json", help="a file for the table")

@@ -318,9 +318,9 @@ def test_the_budget_of_the_process():
         assert now.budget == start.counted + 8 * MIB and now.shared >= start.shared + 3 * MIB
         assert now.counted == now.shared + now.arenas + now.loaders
         assert "taken by shared variables, arenas and loaders" in str(now)
-        with pytest.raises(MemoryError, match="the shared variable v needs 6.00 MiB"):
+        with pytest.raises(MemoryError, match=r"the shared variable v needs 6\.00 MiB"):
             snug.shared(np.zeros(6 * MIB // 4, "float32"), "v")
-        with pytest.raises(MemoryError, match="a loader needs 16.00 MiB"):
+        with pytest.raises(MemoryError, match=r"a loader needs 16\.00 MiB"):
             snug.data.Loader(snug.data.arrays(np.zeros((8, 8), "float32")), 4, memory="16MiB")
         f = snug.function([x], T.sort(x * 2).sum() + w.sum())
         with pytest.raises(MemoryError):
@@ -330,15 +330,16 @@ def test_the_budget_of_the_process():
 
 
 def test_a_function_gets_what_the_budget_of_the_process_leaves():
-    x, y = T.matrix("x"), T.lvector("y")
-    model = nn.make_model("mlp")
-    loss = nn.cross_entropy(model(x, training=True), y)
-    updates = optim.momentum(loss, model.parameters(), 0.1)
-    plain = snug.function([x, y], loss, updates=updates).memory(x=(256, 784), y=(256,))
+    x, w = T.matrix("x"), snug.shared(np.full((128, 128), 0.01, "float32"), "w")
+    h = x
+    for _ in range(10):
+        h = T.tanh(T.dot(h, w))
+    updates = [(w, w - snug.grad(h.sum(), w))]
+    plain = snug.function([x], [], updates=updates).memory(x=(2048, 128))
     held = snug.shared(np.zeros(4 * MIB // 4, "float32"))
-    counted = snug.process_memory().counted - snug.process_memory().arenas
-    with snug.config.change_flags(memory=counted + plain.peak - MIB // 4):
-        fitted = snug.function([x, y], loss, updates=updates).memory(x=(256, 784), y=(256,))
-    assert fitted.peak < plain.peak
+    others = snug.process_memory().counted - snug.process_memory().arenas - 128 * 128 * 4
+    with snug.config.change_flags(memory=others + plain.peak - MIB):
+        fitted = snug.function([x], [], updates=updates).memory(x=(2048, 128))
+    assert fitted.peak <= plain.peak - MIB
     assert fitted.recomputed or fitted.micro_batches > 1
     assert held.get_value().nbytes == 4 * MIB
