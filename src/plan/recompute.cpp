@@ -215,6 +215,7 @@ class Search {
       eval_.evaluate(s.levels, target, SIZE_MAX);
       eval_.idle_at(s.m.peak_run, target, idle);
       std::priority_queue<Drop> queue;
+      std::vector<Drop> useless;  // alone
       for (auto [gap, made, over] : idle) {
         if (gap == held) continue;
         std::uint8_t next = static_cast<std::uint8_t>(std::min(made + 1, 40u));
@@ -231,7 +232,10 @@ class Search {
         next.levels[drop.gap] = drop.level;
         next.m = try_out(next.levels, target);
         const double gain = next.m.legal ? s.m.over - next.m.over : 0;
-        if (gain <= 0) continue;
+        if (gain <= 0) {
+          if (next.m.legal) useless.push_back(drop);
+          continue;
+        }
         price(drop.gap, drop.level) = next.m.cost - s.m.cost;
         drop.score = gain / std::max(next.m.cost - s.m.cost, least);
         if (!drop.tried && !queue.empty() && drop.score < queue.top().score) {
@@ -242,9 +246,44 @@ class Search {
         s = std::move(next);
         accepted = true;
       }
+      for (std::size_t k = 0; k < useless.size() && !accepted; ++k) {
+        if (exhausted()) return false;
+        accepted = drop_with_sources(s, useless[k].gap, useless[k].level, idle, target, held);
+      }
       if (!accepted) return false;
     }
     return true;
+  }
+
+  /// A drop that gains nothing, since what the value is made of stays in its place: that is
+  /// dropped, too. `before`: what was idle there before.
+  bool drop_with_sources(State& s, std::uint32_t gap, std::uint8_t level,
+                         const std::vector<RecomputeEvaluator::Idle>& before, std::uint64_t target,
+                         std::uint32_t held) {
+    constexpr int kDepth = 4;
+    State next = s;
+    next.levels[gap] = level;
+    std::vector<RecomputeEvaluator::Idle> idle;
+    for (int depth = 0; depth < kDepth; ++depth) {
+      next.m = depth == 0 ? eval_.evaluate(next.levels, target, max_runs_)
+                          : try_out(next.levels, target);
+      if (!next.m.legal) return false;
+      if (next.m.over < s.m.over) {
+        s = std::move(next);
+        return true;
+      }
+      eval_.idle_at(next.m.peak_run, target, idle);
+      bool more = false;
+      for (const auto& i : idle) {
+        const bool known = std::any_of(before.begin(), before.end(),
+                                       [&](const auto& b) { return b.gap == i.gap; });
+        if (known || i.gap == held || next.levels[i.gap] == kDropped) continue;
+        next.levels[i.gap] = kDropped;
+        more = true;
+      }
+      if (!more) return false;
+    }
+    return false;
   }
 
   /// What it cost last time to give a gap such a level; at first, the cost of its task.
