@@ -110,7 +110,6 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     if (fits) return link(l, planned, std::move(tasks), std::move(bounds));
   }
   std::uint64_t room = 0;
-  Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
       throw Error(Fault::Memory,
@@ -118,26 +117,37 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                       ": impossible, since shared variables, outputs and constants take that much");
     room = options.budget - fixed_bytes;
   }
-  auto fitted = fit(l.program, tasks.sizes, options.recompute ? room : 0, floor);
-  if (fitted && options.budget && fitted->plan.bytes > room) {
-    floor.smallest = fitted->plan.bytes;
-    fitted.reset();
-  }
-  if (!fitted)
+  Fitter fitter(l.program, tasks.sizes);
+  auto fitted = fitter.fit(options.recompute ? room : 0);
+  if (!fitted || (options.budget && fitted->plan.bytes > room)) {
+    const Floor floor =
+        options.recompute ? fitter.floor() : Floor{fitter.bound(), fitted->plan.bytes};
     throw Error(
         Fault::Memory,
-        fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
-                    room < floor.bound ? "impossible" : "no plan was found"),
+        fmt::format("{}: {}{}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
+                    room < floor.bound ? "impossible" : "no plan was found",
+                    floor.proved() ? ""
+                                   : fmt::format(", and none is below {}",
+                                                 describe_bytes(fixed_bytes + floor.bound))),
         "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
         "memory=");
+  }
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);
   planned->recomputed = std::move(fitted->recomputed);
   planned->seconds = fitted->seconds;
   planned->plain_seconds = fitted->plain_seconds;
+  planned->bound = fitter.bound();
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
+}
+
+Floor find_floor(const Lowered& l, const SizeBounds& bounds, const CallKind& kind,
+                 const CompileOptions& options) {
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
+  tasks.sizes.sizes = bounds.high;
+  return Fitter(l.program, tasks.sizes).floor();
 }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {

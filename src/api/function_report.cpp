@@ -57,7 +57,7 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   }
   r.arena = number(planned.plan.bytes);
   r.gap = number(use.gap);
-  r.floor = number(use.largest_step);
+  r.floor = number(planned.bound);
   r.all_gradients = number(use.all_gradients);
   r.gradients_wait = use.gradients_wait;
   for (const ArenaPiece& x : use.alive)
@@ -109,6 +109,18 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
     if (e.fault() != Fault::Memory || planner_) throw;
     refuse(from, e);
   }
+}
+
+std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
+                                           const Function::Values& values) {
+  const SizeSources from = size_sources(shapes, values, false);
+  std::lock_guard guard(compile_mutex_);
+  const Planner plain = planner(0, true, std::max<std::int64_t>(1, compile_.micro_batches));
+  const MemoryReport r = plain->report(from);
+  std::string assumed;
+  const std::shared_ptr<const Executable> e = plain->plan_for(from, assumed);
+  const Floor floor = find_floor(*e->lowered, e->bounds, e->planned->kind, plain->compile_);
+  return r.peak - r.arena + static_cast<std::int64_t>(floor.smallest);
 }
 
 MemoryReport FunctionImpl::report(const SizeSources& from) {

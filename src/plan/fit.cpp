@@ -140,6 +140,7 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes)
     plain_.plain_seconds += seconds_.back();
   }
   plain_.seconds = plain_.plain_seconds;
+  bound_ = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
 }
 
 void Fitter::find_points() {
@@ -188,14 +189,6 @@ Floor Fitter::floor() {
     if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);
   }
   return floor;
-}
-
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor) {
-  Fitter fitter(program, sizes);
-  std::optional<Fitted> fitted = fitter.fit(budget);
-  if (!fitted) floor = fitter.floor();
-  return fitted;
 }
 
 }  // namespace snug

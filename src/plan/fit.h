@@ -47,6 +47,9 @@ class Fitter {
   /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
   std::optional<Fitted> fit(std::uint64_t budget);
+  /// No plan is lower, whatever runs again.
+  std::uint64_t bound() const { return bound_; }
+  /// Needs the frontier.
   Floor floor();
 
  private:
@@ -68,11 +71,5 @@ class Fitter {
   std::vector<Point> points_;  // cost rises, load falls; runs are tasks of the program
   bool searched_ = false;
 };
-
-/// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
-/// plan is too large, tasks run again instead of their results being kept. `floor` is found where
-/// nothing fits.
-std::optional<Fitted> fit(const Program& program, const TaskSizes& sizes, std::uint64_t budget,
-                          Floor& floor);
 
 }  // namespace snug

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "plan/recompute_eval.h"
 #include "plan/recompute_seeds.h"
@@ -76,7 +77,7 @@ Runs whole_runs(const RecomputeProblem& p, const Core& core, const Runs& runs) {
   };
   for (std::uint32_t r : runs) {
     std::uint32_t t = core.task_of[r];
-    if (!ran[t] && p.tasks[t].after.empty()) run_up_to(t);
+    if (!ran[t]) run_up_to(t);  // of one that waits: they have run
     ran[t] = true;
     whole.push_back(t);
   }
@@ -215,7 +216,6 @@ class Search {
       eval_.evaluate(s.levels, target, SIZE_MAX);
       eval_.idle_at(s.m.peak_run, target, idle);
       std::priority_queue<Drop> queue;
-      std::vector<Drop> useless;  // alone
       for (auto [gap, made, over] : idle) {
         if (gap == held) continue;
         std::uint8_t next = static_cast<std::uint8_t>(std::min(made + 1, 40u));
@@ -232,10 +232,7 @@ class Search {
         next.levels[drop.gap] = drop.level;
         next.m = try_out(next.levels, target);
         const double gain = next.m.legal ? s.m.over - next.m.over : 0;
-        if (gain <= 0) {
-          if (next.m.legal) useless.push_back(drop);
-          continue;
-        }
+        if (gain <= 0) continue;
         price(drop.gap, drop.level) = next.m.cost - s.m.cost;
         drop.score = gain / std::max(next.m.cost - s.m.cost, least);
         if (!drop.tried && !queue.empty() && drop.score < queue.top().score) {
@@ -246,44 +243,73 @@ class Search {
         s = std::move(next);
         accepted = true;
       }
-      for (std::size_t k = 0; k < useless.size() && !accepted; ++k) {
-        if (exhausted()) return false;
-        accepted = drop_with_sources(s, useless[k].gap, useless[k].level, idle, target, held);
-      }
-      if (!accepted) return false;
+      // Where a lower plan is known this one need not get there.
+      const bool lowest = held == UINT32_MAX && found_.begin()->first > target;
+      if (!accepted && !(lowest && change_several(s, target))) return false;
     }
     return true;
   }
 
-  /// A drop that gains nothing, since what the value is made of stays in its place: that is
-  /// dropped, too. `before`: what was idle there before.
-  bool drop_with_sources(State& s, std::uint32_t gap, std::uint8_t level,
-                         const std::vector<RecomputeEvaluator::Idle>& before, std::uint64_t target,
-                         std::uint32_t held) {
-    constexpr int kDepth = 4;
-    State next = s;
-    next.levels[gap] = level;
-    std::vector<RecomputeEvaluator::Idle> idle;
-    for (int depth = 0; depth < kDepth; ++depth) {
-      next.m = depth == 0 ? eval_.evaluate(next.levels, target, max_runs_)
-                          : try_out(next.levels, target);
-      if (!next.m.legal) return false;
-      if (next.m.over < s.m.over) {
-        s = std::move(next);
-        return true;
+  /// Where no single drop helps: a chain of changes, each the best one at the run that is then the
+  /// highest, also where it is worse than before. Values made again there may stay instead. Chains
+  /// begin with one of the best few changes.
+  bool change_several(State& s, std::uint64_t target) {
+    constexpr std::size_t kStarts = 4, kDepth = 8;
+    std::vector<Change> changes;
+    rank_changes(s, target, {}, changes);
+    for (std::size_t start = 0; start < std::min(kStarts, changes.size()); ++start) {
+      State now = s;
+      std::vector<std::uint32_t> changed;  // gaps
+      Change next = changes[start];
+      for (std::size_t depth = 0; depth < kDepth; ++depth) {
+        now.levels[next.gap] = next.level;
+        now.m = next.m;
+        changed.push_back(next.gap);
+        if (now.m.over < s.m.over) {
+          s = std::move(now);
+          return true;
+        }
+        std::vector<Change> more;
+        rank_changes(now, target, changed, more);
+        if (more.empty()) break;
+        next = more[0];
       }
-      eval_.idle_at(next.m.peak_run, target, idle);
-      bool more = false;
-      for (const auto& i : idle) {
-        const bool known = std::any_of(before.begin(), before.end(),
-                                       [&](const auto& b) { return b.gap == i.gap; });
-        if (known || i.gap == held || next.levels[i.gap] == kDropped) continue;
-        next.levels[i.gap] = kDropped;
-        more = true;
-      }
-      if (!more) return false;
+      if (exhausted()) break;
     }
     return false;
+  }
+
+  struct Change {
+    std::uint32_t gap;
+    std::uint8_t level;
+    Measure m;
+  };
+  /// Changes at the highest run, but for some gaps; the best first.
+  void rank_changes(State& now, std::uint64_t target, const std::vector<std::uint32_t>& but,
+                    std::vector<Change>& changes) {
+    std::vector<RecomputeEvaluator::Idle> idle;
+    eval_.evaluate(now.levels, target, SIZE_MAX);
+    eval_.idle_at(now.m.peak_run, target, idle);
+    for (auto [gap, made, over] : idle)
+      for (std::uint8_t level : {static_cast<std::uint8_t>(std::min(made + 1, 40u)), kDropped})
+        if (level > now.levels[gap]) changes.push_back({gap, level, {}});
+    eval_.made_at(now.m.peak_run, idle);
+    for (auto [gap, made, over] : idle)
+      for (std::uint8_t level : levels_below(now.levels[gap], made))
+        changes.push_back({gap, level, {}});
+    std::erase_if(changes, [&](const Change& c) {
+      return std::find(but.begin(), but.end(), c.gap) != but.end();
+    });
+    for (Change& c : changes) {
+      if (exhausted()) break;
+      const std::uint8_t old = std::exchange(now.levels[c.gap], c.level);
+      c.m = try_out(now.levels, target);
+      now.levels[c.gap] = old;
+    }
+    std::erase_if(changes, [](const Change& c) { return !c.m.legal; });
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+      return std::pair(a.m.over, a.m.cost) < std::pair(b.m.over, b.m.cost);
+    });
   }
 
   /// What it cost last time to give a gap such a level; at first, the cost of its task.
