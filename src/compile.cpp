@@ -112,7 +112,6 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
       return link(l, planned, std::move(tasks), std::move(bounds));
   }
   std::uint64_t room = 0;
-  Floor floor;
   if (options.budget) {
     if (fixed_bytes >= options.budget)
       throw OverBudget(fixed_bytes, memory_error_text(fixed_bytes, options.budget) +
@@ -120,27 +119,40 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                                         "constants take that much");
     room = options.budget - fixed_bytes;
   }
+  Floor floor;
   auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0,
                                floor, options.recompute);
   if (fitted && options.budget && fitted->plan.bytes > room) {
     floor.smallest = fitted->plan.bytes;
     fitted.reset();
   }
-  if (!fitted)
+  if (!fitted) {
     throw OverBudget(
         fixed_bytes + floor.smallest,
-        fmt::format("{}: {}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
-                    room < floor.bound ? "impossible" : "no plan was found"),
+        fmt::format("{}: {}{}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
+                    room < floor.bound ? "impossible" : "no plan was found",
+                    floor.proved() ? ""
+                                   : fmt::format(", and none is below {}",
+                                                 describe_bytes(fixed_bytes + floor.bound))),
         "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
         "memory=");
+  }
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);
   planned->plan = std::move(fitted->plan);
   planned->recomputed = std::move(fitted->recomputed);
   planned->seconds = fitted->seconds;
   planned->plain_seconds = fitted->plain_seconds;
+  planned->bound = floor.bound;
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
+}
+
+Floor find_floor(const Lowered& l, const SizeBounds& bounds, const CallKind& kind,
+                 const CompileOptions& options) {
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
+  tasks.sizes.sizes = bounds.high;
+  return Fitter(l.program, tasks.sizes).floor();
 }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {

@@ -7,6 +7,7 @@
 
 #include "exec/executable.h"
 #include "place/place.h"
+#include "plan/fit.h"
 #include "rewrite/micro_batches.h"
 #include "rewrite/rewrite.h"
 
@@ -65,6 +66,10 @@ class OverBudget : public Error {
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier);
+
+/// How low the arena can be, if tasks may run again.
+Floor find_floor(const Lowered& lowered, const SizeBounds& bounds, const CallKind& kind,
+                 const CompileOptions& options);
 
 /// The libraries that compute an op on the host, the first choice first.
 std::vector<std::string_view> libraries_of(const OpDef& op);

@@ -79,6 +79,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("arena", &MemoryReport::arena)
       .def_ro("peak", &MemoryReport::peak)
       .def_ro("floor", &MemoryReport::floor)
+      .def_ro("smallest", &MemoryReport::smallest)
       .def_ro("not_planned", &MemoryReport::not_planned)
       .def_ro("all_gradients", &MemoryReport::all_gradients)
       .def_ro("gradients_wait", &MemoryReport::gradients_wait)

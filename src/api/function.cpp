@@ -73,6 +73,9 @@ void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) c
 MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values) const {
   return impl_->memory(shapes, values);
 }
+std::int64_t Function::smallest_budget(std::span<const Dims> shapes, const Values& values) const {
+  return impl_->smallest_budget(shapes, values);
+}
 std::vector<Remedy> Function::remedies(std::span<const Dims> shapes, std::uint64_t budget,
                                        const Values& values) const {
   return impl_->remedies(shapes, values, budget);

@@ -144,6 +144,9 @@ class Function {
   /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
   using Values = std::vector<std::optional<std::int64_t>>;
   MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
+  /// The smallest budget that a plan of the whole batch was found for, where tasks may run again;
+  /// proved to be the least one if it is the report's `floor`. Takes a search.
+  std::int64_t smallest_budget(std::span<const Dims> shapes, const Values& values = {}) const;
   /// Ways to keep to `budget` bytes where the plain plan for these shapes does not, each planned:
   /// a smaller batch (axis 0), tasks that run again, slices of the batch, activations in bfloat16,
   /// more memory.

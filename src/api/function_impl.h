@@ -63,6 +63,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
+  std::int64_t smallest_budget(std::span<const Dims> shapes, const Function::Values& values);
   std::vector<Remedy> remedies(std::span<const Dims> shapes, const Function::Values& values,
                                std::uint64_t budget) {
     return remedies(size_sources(shapes, values, false), budget);

@@ -57,7 +57,7 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   }
   r.arena = number(planned.plan.bytes);
   r.gap = number(use.gap);
-  r.floor = number(use.largest_step);
+  r.floor = number(planned.bound);
   r.all_gradients = number(use.all_gradients);
   r.gradients_wait = use.gradients_wait;
   r.slices = use.slices.count;
@@ -123,6 +123,20 @@ std::int64_t rounded_activations(const Lowered& lowered) {
 }
 
 }  // namespace
+
+std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
+                                           const Function::Values& values) {
+  const SizeSources from = size_sources(shapes, values, false);
+  std::lock_guard guard(compile_mutex_);
+  Ways ways = plain_ways();
+  ways.recompute = true;
+  const Planner plain = planner(ways);
+  const MemoryReport r = plain->report(from);
+  std::string assumed;
+  const std::shared_ptr<const Executable> e = plain->plan_for(from, assumed);
+  const Floor floor = find_floor(*e->lowered, e->bounds, e->planned->kind, plain->compile_);
+  return r.peak - r.arena + static_cast<std::int64_t>(floor.smallest);
+}
 
 MemoryReport FunctionImpl::report(const SizeSources& from) {
   if (has_choice())

@@ -222,7 +222,6 @@ class Classes {
       use.gradients_wait = fmt::format("{}{} needs them before the first update", n.op->name,
                                        where.empty() ? "" : fmt::format(" ({})", where));
     }
-    use.largest_step = largest_step();
     return use;
   }
 
@@ -295,34 +294,6 @@ class Classes {
     if (sums_gradients) use.gradients_wait = "they are sums over the micro-batches";
     for (std::uint32_t k = 0; k < first_output; ++k)
       use.accumulators += bytes_of(p_, exe_.bounds.high, {task.index, k});
-  }
-
-  /// The bytes that some step cannot do without: what it reads, writes and works in.
-  std::uint64_t largest_step() const {
-    std::uint64_t largest = 0;
-    auto bytes = [&](std::uint32_t b) {
-      const Buffer& buf = s_.buffers[b];
-      return buf.where == Where::Arena ? buf.bytes : 0;
-    };
-    for (const Step& step : s_.steps) {
-      if (step.commit_copy) continue;
-      std::vector<std::uint32_t> reads = step.reads;
-      std::sort(reads.begin(), reads.end());
-      reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
-      std::uint64_t sum = 0;
-      for (std::uint32_t b : reads) sum += bytes(b);
-      const Task& task = p_.tasks[step.task];
-      for (std::uint32_t w = 0; w < step.writes.size(); ++w) {
-        std::uint64_t saved = 0;
-        for (auto [to, from] : task.in_place)
-          if (to == w) saved = std::max(saved, bytes(step.reads[from]));
-        std::uint64_t own = bytes(step.writes[w]);
-        sum += own - std::min(own, saved);
-      }
-      if (step.workspace >= 0) sum += bytes(static_cast<std::uint32_t>(step.workspace));
-      largest = std::max(largest, sum);
-    }
-    return largest;
   }
 
   const Executable& exe_;

@@ -26,7 +26,6 @@ struct ArenaUse {
   std::vector<ArenaPiece> alive;    // at the peak, the largest first; with the gap: the arena
   std::uint64_t all_gradients = 0;  // sum over all of them
   std::string gradients_wait;       // why all gradients are alive at once; "" if they are not
-  std::uint64_t largest_step = 0;   // what no order can do without
   Slices slices;                    // that the batch runs in
   std::uint64_t accumulators = 0;   // of what is summed up over them
 };

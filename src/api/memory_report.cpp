@@ -77,21 +77,23 @@ std::string_view name_of(ArenaClass c) {
 }
 
 std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() const {
-  return {{"inputs", inputs},
-          {"outputs", outputs},
-          {"parameters", parameters},
-          {"optimizer", optimizer},
-          {"constants", constants},
-          {"gradients", gradients},
-          {"activations", activations},
-          {"temporaries", temporaries},
-          {"workspace", workspace},
-          {"copies", copies},
-          {"gap", gap},
-          {"arena", arena},
-          {"peak", peak},
-          {"floor", floor},
-          {"not_planned", not_planned}};
+  std::vector<std::pair<std::string_view, std::int64_t>> all{{"inputs", inputs},
+                                                             {"outputs", outputs},
+                                                             {"parameters", parameters},
+                                                             {"optimizer", optimizer},
+                                                             {"constants", constants},
+                                                             {"gradients", gradients},
+                                                             {"activations", activations},
+                                                             {"temporaries", temporaries},
+                                                             {"workspace", workspace},
+                                                             {"copies", copies},
+                                                             {"gap", gap},
+                                                             {"arena", arena},
+                                                             {"peak", peak},
+                                                             {"floor", floor},
+                                                             {"not_planned", not_planned}};
+  if (smallest) all.emplace_back("smallest", smallest);
+  return all;
 }
 
 std::string MemoryReport::describe(bool process) const {
@@ -119,7 +121,11 @@ std::string MemoryReport::describe(bool process) const {
   }
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
-  text += row("floor", floor, "what stays and the largest step: no order needs less");
+  text += row("floor", floor, "what stays and the largest step: no plan is lower");
+  if (smallest)
+    text +=
+        row("smallest plan", smallest,
+            smallest == floor ? "proved: it is the floor" : "the lowest found; tasks run again");
   if (process)
     text +=
         row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");

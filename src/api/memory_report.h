@@ -35,6 +35,7 @@ struct MemoryReport {
   /// No order and no recomputation of these tasks needs less: what lives between calls and the
   /// largest single step.
   std::int64_t floor = 0;
+  std::int64_t smallest = 0;  // budget that a plan was found for; 0: not looked for
   std::int64_t not_planned =
       0;  // resident in this process but no part of any plan, as measured now
 

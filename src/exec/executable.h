@@ -57,6 +57,7 @@ struct Planned {
   CallKind kind;
   std::vector<std::string> recomputed;
   double seconds = 0, plain_seconds = 0;  // predicted: of this plan, and if nothing ran again
+  std::uint64_t bound = 0;                // no arena for these tasks is lower
 };
 
 /// Size inputs of one step, and their elements.

@@ -186,12 +186,32 @@ bool better(const std::optional<Fitted>& a, const std::optional<Fitted>& b) {
   return std::pair(a->seconds, a->plan.bytes) < std::pair(b->seconds, b->plan.bytes);
 }
 
+std::uint64_t bound_of(const Program& program, const TaskSizes& sizes, const Schedule& plain) {
+  return peak_bound(
+      recompute_problem(program, sizes, plain, std::vector<double>(program.tasks.size(), 0)));
+}
+
+/// No plan is lower, whatever runs again, also inside of loops.
+std::uint64_t bound_with_loops(const Program& program, const PreparedTasks& tasks,
+                               const Schedule& plain) {
+  TaskSizes sizes = tasks.sizes;
+  for (std::uint32_t t = 0; t < tasks.calls.size(); ++t)
+    if (const auto* loop = dynamic_cast<const LoopCall*>(tasks.calls[t].get())) {
+      const LoopCall::Body& body = loop->body();
+      sizes.workspace[t] -= loop->planned_for().planned->plan.bytes;
+      sizes.workspace[t] +=
+          bound_of(body.exe->lowered->program, body.sizes, body.exe->planned->schedule);
+    }
+  return bound_of(program, sizes, plain);
+}
+
 }  // namespace
 
 std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& tasks,
                                      std::uint64_t budget, Floor& floor, bool recompute) {
   Fitter outside(program, tasks.sizes, recompute);
   const Fitted plain = *outside.fit(0);
+  floor.bound = bound_with_loops(program, tasks, plain.schedule);
   if (budget == 0 || plain.plan.bytes <= budget) return plain;
   std::list<LoopFitter> loops;
   for (std::uint32_t t = 0; recompute && t < tasks.calls.size(); ++t)

@@ -184,6 +184,7 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute)
     plain_.plain_seconds += seconds_.back();
   }
   plain_.seconds = plain_.plain_seconds;
+  bound_ = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
 }
 
 void Fitter::find_points() {
@@ -275,11 +276,6 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
     if (f && f->plan.bytes <= budget) return *f;
   }
   return std::nullopt;
-}
-
-std::uint64_t Fitter::bound() {
-  if (bound_ == 0) bound_ = peak_bound(recompute_problem(program_, sizes_, orders_[0], seconds_));
-  return bound_;
 }
 
 Floor Fitter::floor() {

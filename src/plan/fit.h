@@ -49,9 +49,10 @@ class Fitter {
   /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
   std::optional<Fitted> fit(std::uint64_t budget);
+  /// No plan is lower, whatever runs again.
+  std::uint64_t bound() const { return bound_; }
+  /// Needs the frontier.
   Floor floor();
-  /// No plan is lower; known without a search.
-  std::uint64_t bound();
 
  private:
   struct Point {
@@ -72,7 +73,7 @@ class Fitter {
   std::vector<Schedule> orders_;
   std::vector<double> seconds_;  // per task
   Fitted plain_;
-  std::uint64_t bound_ = 0;    // 0: not known yet
+  std::uint64_t bound_ = 0;
   std::vector<Point> points_;  // cost rises, load falls
   bool searched_ = false;
 };

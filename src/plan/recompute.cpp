@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "plan/recompute_eval.h"
 #include "plan/recompute_seeds.h"
@@ -76,7 +77,7 @@ Runs whole_runs(const RecomputeProblem& p, const Core& core, const Runs& runs) {
   };
   for (std::uint32_t r : runs) {
     std::uint32_t t = core.task_of[r];
-    if (!ran[t]) run_up_to(t);
+    if (!ran[t]) run_up_to(t);  // of one that waits: they have run
     ran[t] = true;
     whole.push_back(t);
   }
@@ -242,9 +243,73 @@ class Search {
         s = std::move(next);
         accepted = true;
       }
-      if (!accepted) return false;
+      // Where a lower plan is known this one need not get there.
+      const bool lowest = held == UINT32_MAX && found_.begin()->first > target;
+      if (!accepted && !(lowest && change_several(s, target))) return false;
     }
     return true;
+  }
+
+  /// Where no single drop helps: a chain of changes, each the best one at the run that is then the
+  /// highest, also where it is worse than before. Values made again there may stay instead. Chains
+  /// begin with one of the best few changes.
+  bool change_several(State& s, std::uint64_t target) {
+    constexpr std::size_t kStarts = 4, kDepth = 8;
+    std::vector<Change> changes;
+    rank_changes(s, target, {}, changes);
+    for (std::size_t start = 0; start < std::min(kStarts, changes.size()); ++start) {
+      State now = s;
+      std::vector<std::uint32_t> changed;  // gaps
+      Change next = changes[start];
+      for (std::size_t depth = 0; depth < kDepth; ++depth) {
+        now.levels[next.gap] = next.level;
+        now.m = next.m;
+        changed.push_back(next.gap);
+        if (now.m.over < s.m.over) {
+          s = std::move(now);
+          return true;
+        }
+        std::vector<Change> more;
+        rank_changes(now, target, changed, more);
+        if (more.empty()) break;
+        next = more[0];
+      }
+      if (exhausted()) break;
+    }
+    return false;
+  }
+
+  struct Change {
+    std::uint32_t gap;
+    std::uint8_t level;
+    Measure m;
+  };
+  /// Changes at the highest run, but for some gaps; the best first.
+  void rank_changes(State& now, std::uint64_t target, const std::vector<std::uint32_t>& but,
+                    std::vector<Change>& changes) {
+    std::vector<RecomputeEvaluator::Idle> idle;
+    eval_.evaluate(now.levels, target, SIZE_MAX);
+    eval_.idle_at(now.m.peak_run, target, idle);
+    for (auto [gap, made, over] : idle)
+      for (std::uint8_t level : {static_cast<std::uint8_t>(std::min(made + 1, 40u)), kDropped})
+        if (level > now.levels[gap]) changes.push_back({gap, level, {}});
+    eval_.made_at(now.m.peak_run, idle);
+    for (auto [gap, made, over] : idle)
+      for (std::uint8_t level : levels_below(now.levels[gap], made))
+        changes.push_back({gap, level, {}});
+    std::erase_if(changes, [&](const Change& c) {
+      return std::find(but.begin(), but.end(), c.gap) != but.end();
+    });
+    for (Change& c : changes) {
+      if (exhausted()) break;
+      const std::uint8_t old = std::exchange(now.levels[c.gap], c.level);
+      c.m = try_out(now.levels, target);
+      now.levels[c.gap] = old;
+    }
+    std::erase_if(changes, [](const Change& c) { return !c.m.legal; });
+    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+      return std::pair(a.m.over, a.m.cost) < std::pair(b.m.over, b.m.cost);
+    });
   }
 
   /// What it cost last time to give a gap such a level; at first, the cost of its task.

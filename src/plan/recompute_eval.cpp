@@ -271,6 +271,20 @@ void RecomputeEvaluator::idle_at(std::uint32_t run, std::uint64_t target,
   }
 }
 
+void RecomputeEvaluator::made_at(std::uint32_t run, std::vector<Idle>& made) const {
+  made.clear();
+  auto same_task = [&](std::uint32_t at) {
+    return at < runs_.size() && info_[at].again && info_[at].position == info_[run].position;
+  };
+  std::uint32_t at = run;
+  while (at > 0 && same_task(at - 1)) --at;
+  for (; same_task(at); ++at)
+    for (std::size_t w = 0; w < writes(runs_[at]).size(); ++w) {
+      const Instance& i = instances_[touched_[touched_at_[at] + w]];
+      if (!i.outside && droppable_[i.value]) made.push_back({i.gap, i.made, 0});
+    }
+}
+
 void RecomputeEvaluator::remade(std::vector<Remade>& found) const {
   std::vector<double> batch(p_.tasks.size(), 0), cost(gaps_.size(), 0);
   std::vector<std::uint32_t> count(gaps_.size(), 0);

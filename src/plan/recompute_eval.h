@@ -53,6 +53,8 @@ class RecomputeEvaluator {
     double over;         // bytes that `Measure::over` would be less by without it
   };
   void idle_at(std::uint32_t run, std::uint64_t target, std::vector<Idle>& idle) const;
+  /// Values that are made again for the same task as those of this run; `over` is not set.
+  void made_at(std::uint32_t run, std::vector<Idle>& made) const;
   /// Gaps in which a value was made again, how often, and what that cost, with all that was made
   /// for it where a plain task wanted it: the highest cost first.
   struct Remade {

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "schedule/exact_order.h"
+
 namespace snug {
 
 std::uint64_t bytes_of(const Program& p, std::span<const std::int64_t> sizes, Value v) {
@@ -110,6 +112,14 @@ class Orderer {
       ++moves;
     }
     return tasks;
+  }
+
+  /// For small programs the best of all orders; empty where that is too much work.
+  std::vector<std::uint32_t> best_order() const {
+    constexpr std::size_t kMaxSets = 20'000;
+    if (p_.tasks.size() > kMaxExactTasks) return {};
+    std::optional<ExactOrder> found = exact_order(order_problem(), kMaxSets);
+    return found ? std::move(found->tasks) : std::vector<std::uint32_t>{};
   }
 
   Schedule build(const std::vector<std::uint32_t>& runs,
@@ -287,6 +297,48 @@ class Orderer {
     });
   }
 
+  OrderProblem order_problem() const {
+    OrderProblem out;
+    std::unordered_map<Value, std::uint32_t, ValueHash> number;
+    auto add = [&](Value v, bool given) {
+      number[v] = static_cast<std::uint32_t>(out.values.size());
+      out.values.push_back({bytes_of(p_, s_.sizes, v), given});
+    };
+    for (std::uint32_t i = 0; i < p_.graph.inputs().size(); ++i)
+      if (i < s_.kind.copied.size() && s_.kind.copied[i]) add(p_.graph.inputs()[i].value, true);
+    for (const Task& t : p_.tasks)
+      for (Value v : t.writes)
+        if (in_arena(v)) add(v, false);
+    for (std::size_t i = 0; i < commits_.size(); ++i)
+      if (commits_[i] == Commit::Copy)
+        if (auto it = number.find(p_.graph.updates()[i].value); it != number.end())
+          out.values[it->second].kept = true;
+    for (std::uint32_t k = 0; k < p_.tasks.size(); ++k) {
+      const Task& t = p_.tasks[k];
+      OrderProblem::Task task;
+      std::vector<std::int64_t> read(t.reads.size(), -1), write(t.writes.size(), -1);
+      for (std::size_t r = 0; r < t.reads.size(); ++r) {
+        auto it = number.find(t.reads[r]);
+        if (it == number.end()) continue;
+        auto known = std::find(task.reads.begin(), task.reads.end(), it->second);
+        read[r] = known - task.reads.begin();
+        if (known == task.reads.end()) task.reads.push_back(it->second);
+      }
+      for (std::size_t w = 0; w < t.writes.size(); ++w)
+        if (auto it = number.find(t.writes[w]); it != number.end()) {
+          write[w] = static_cast<std::int64_t>(task.writes.size());
+          task.writes.push_back(it->second);
+        }
+      for (auto [w, r] : t.in_place)
+        if (write[w] >= 0 && read[r] >= 0 && read_once(t, r))
+          task.in_place.emplace_back(write[w], read[r]);
+      task.workspace = s_.workspace[k];
+      task.before = before_[k];
+      out.tasks.push_back(std::move(task));
+    }
+    return out;
+  }
+
   bool in_arena(Value v) const { return producer_.count(v) && !destination_.count(v); }
 
   bool reaches(std::uint32_t from, std::uint32_t to) const {
@@ -442,6 +494,13 @@ std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
   if (peak_of(other) < peak_of(best)) {
     best = std::move(other);
     tasks = std::move(greedy);
+  }
+  if (std::vector<std::uint32_t> exact = o.best_order(); !exact.empty()) {
+    Schedule lowest = o.build(exact);
+    if (peak_of(lowest) < peak_of(best)) {
+      best = std::move(lowest);
+      tasks = std::move(exact);
+    }
   }
   std::vector<std::uint32_t> eager = o.eager_order(tasks);
   std::vector<Schedule> found;

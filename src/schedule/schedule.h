@@ -80,10 +80,10 @@ struct TaskSizes {
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);
 
-/// Orders the tasks for small memory: the best of program order, a greedy order, and the better of
-/// them with tasks moved forward that free twice what they make. Decides which
-/// updates are written straight into shared storage, which are copied at the end and which get new
-/// storage.
+/// Orders the tasks for small memory: the best of all orders where the search for it ends, else of
+/// program order, a greedy one, and the better with tasks moved forward that free much. Decides
+/// which updates are written straight into shared storage, which are copied at the end and which
+/// get new storage.
 Schedule order(const Program& program, const TaskSizes& sizes);
 
 /// The schedule of `order`, and one with another order that may be worth more where tasks run

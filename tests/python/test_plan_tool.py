@@ -48,6 +48,15 @@ def test_every_remedy_holds():
         assert again["fits"] and again["bytes"]["peak"] == remedy["peak"]
 
 
+def test_the_smallest_plan_is_one():
+    step = ("plan", "mobilenet", "--size", 64, "--batch", 64)
+    numbers = planned(*step)["bytes"]
+    assert numbers["floor"] <= numbers["smallest"] < numbers["peak"] / 2
+    assert planned(*step, "--memory", numbers["smallest"], "--recompute")["fits"]
+    assert not planned(*step, "--memory", numbers["smallest"] - 1, "--recompute", status=1)["fits"]
+    assert "smallest plan" in run(*step).stdout
+
+
 def test_fit_applies_the_best():
     step = ("plan", "resnet18", "--size", 64, "--batch", 64)
     peak = planned(*step)["bytes"]["peak"]

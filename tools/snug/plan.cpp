@@ -167,6 +167,7 @@ int plan(const PlanOptions& o) {
     const snug::Function within = subject.function(o.memory, o.fit);
     if (auto kept = plan_if_fits(within, shapes)) r = *kept;
   }
+  r.smallest = f.smallest_budget(shapes);
   const bool fits = budget == 0 || r.peak <= budget;
   std::vector<Remedy> ways;
   if (!fits) ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
