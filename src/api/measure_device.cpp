@@ -26,7 +26,7 @@ std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
 CodeKey key_of(const DeviceInfo& d, bool busy) {
-  return hash_bytes(fmt::format("rates 2 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+  return hash_bytes(fmt::format("rates 3 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
 
@@ -106,7 +106,7 @@ void measure_loops(DeviceInfo& d) {
   constexpr std::int64_t kMiddle = 2 * kParallelPoints;   // caches hold one kernel's operands
   constexpr std::int64_t kLarge = std::int64_t{8} << 20;  // and not these
   const auto rate = [&](double seconds) {
-    return 1 / std::max(seconds - d.parallel_latency, 1e-9);
+    return 1 / std::max(seconds - d.parallel_latency, seconds / 2);
   };
   const Expr from = filled({kLarge}), to = filled({kLarge});
   d.bandwidth = 8.0 * kLarge * rate(typical({{to, cheap(from)}}, {""})[0]);
@@ -137,8 +137,8 @@ double product_seconds(std::int64_t m, std::int64_t n, std::int64_t k) {
 void measure_products(DeviceInfo& d) {
   d.product_latency = std::max(product_seconds(32, 64, 32) - d.parallel_latency, 1e-9);
   constexpr std::int64_t kRows = 128, kSide = 1024;
-  const double seconds =
-      product_seconds(kRows, kSide, kSide) - d.parallel_latency - d.product_latency;
+  const double whole = product_seconds(kRows, kSide, kSide);
+  const double seconds = std::max(whole - d.parallel_latency - d.product_latency, whole / 2);
   d.product_flops = 2.0 * kRows * kSide * kSide / seconds / product_share(kRows, kSide, kSide);
 }
 
@@ -189,8 +189,8 @@ void measure_convolutions(DeviceInfo& d) {
   d.filter_flops = filters / by_filters;
   const Convolution alone{28, 128, 128, 3, 128};
   const std::vector<double> seconds = seconds_of(alone);
-  d.depthwise_flops =
-      3 * alone.work() / (seconds[0] + seconds[1] + seconds[2] - 3 * d.parallel_latency);
+  const double sum = seconds[0] + seconds[1] + seconds[2];
+  d.depthwise_flops = 3 * alone.work() / std::max(sum - 3 * d.parallel_latency, sum / 2);
 }
 
 /// The rates that are measured, in the order of the file.
@@ -225,25 +225,37 @@ bool take_text(std::string_view text, DeviceInfo& d) {
   return take_number(text, when) && (!d.measured_busy || std::abs(now() - when) < kBusySeconds);
 }
 
-/// How often the system took a core from this process so far, although it had work.
-std::int64_t interruptions() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_nivcsw;
+/// What this process has had of the machine so far.
+struct Usage {
+  double seconds;        // of cores
+  double interruptions;  // how often the system took a core from it, although it had work
+};
+Usage usage() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return {seconds(u.ru_utime) + seconds(u.ru_stime), static_cast<double>(u.ru_nivcsw)};
 }
 
 /// One measurement of everything; others who use the machine at the same time make it `busy`.
 DeviceInfo measure_once() {
-  constexpr double kQuiet = 50;  // interruptions per second; another program that runs makes more
+  // Interruptions per second of work, and the share of the time that at least one core worked:
+  // another program that runs makes more of the one and less of the other.
+  constexpr double kInterruptions = 50, kWorking = 0.9;
   const auto begin = std::chrono::steady_clock::now();
-  const std::int64_t before = interruptions();
+  const Usage before = usage();
   DeviceInfo d = host_device();
   measure_loops(d);
   measure_products(d);
   measure_convolutions(d);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  d.measured_busy = static_cast<double>(interruptions() - before) > kQuiet * seconds;
+  const Usage after = usage();
+  const double worked = after.seconds - before.seconds;
+  d.measured_busy = after.interruptions - before.interruptions > kInterruptions * worked ||
+                    worked < kWorking * seconds;
   return d;
 }
 
