@@ -1,5 +1,5 @@
-"""A limit of the control group: a plan within it runs, one above is refused before it takes
-anything, and the program goes on. (RLIMIT_DATA: test_memory.py.)"""
+"""Limits of the process and of its control group: a plan within them runs, one above is refused
+before it takes anything, and the program goes on."""
 
 import contextlib
 import os
@@ -12,11 +12,14 @@ import pytest
 MIB = 1 << 20
 LIMIT = 384 * MIB
 
-# Batches that double until one is refused. Its argument is the file by which it joins a group.
+# Batches that double until one is refused. Its first argument says how the process is limited: by a
+# number of bytes more than it has, or by the control group whose file it joins.
 PROGRAM = """
-import sys
-with open(sys.argv[1], "w") as file:
-    file.write("0")
+import resource, sys
+kind, value = sys.argv[1:]
+if kind == "group":
+    with open(value, "w") as file:
+        file.write("0")
 import numpy as np, snug, snug.tensor as T
 from snug import nn, optim
 model = nn.Sequential(nn.Dense(512, activation="tanh"), nn.Dense(512), nn.Dense(4))
@@ -26,6 +29,10 @@ step = snug.function([x, y], loss, updates=optim.momentum(loss, model.parameters
 def train(rows):
     step(np.ones((rows, 16), "float32"), np.zeros(rows, "int64"))
 train(16)
+if kind == "RLIMIT_DATA":
+    with open("/proc/self/status") as file:
+        used = next(int(l.split()[1]) * 1024 for l in file if l.startswith("VmData"))
+    resource.setrlimit(resource.RLIMIT_DATA, (used + int(value), resource.RLIM_INFINITY))
 rows = 64
 try:
     while rows < 1 << 24:
@@ -42,9 +49,9 @@ print("went on")
 """
 
 
-def run(procs):
+def run(kind, value):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(procs)], capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM, kind, str(value)], capture_output=True, text=True
     )
     assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -56,6 +63,10 @@ def check(out, limit):
     assert int(first.split()[0]) > 1024, out
     assert "the arena of f needs" in out and "are free" in out and limit in out, out
     assert out.endswith("went on\n")
+
+
+def test_limit_of_data():
+    check(run("RLIMIT_DATA", LIMIT), "RLIMIT_DATA")
 
 
 def own_group():
@@ -94,4 +105,4 @@ def limited_group(limit):
 
 def test_limit_of_the_control_group():
     with limited_group(LIMIT) as procs:
-        check(run(procs), "control group")
+        check(run("group", procs), "control group")
