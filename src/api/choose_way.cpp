@@ -1,5 +1,5 @@
-// How to run a call within a budget: as a whole or in slices of the batch, with tasks run again or
-// without.
+// How to run a call within a budget: as a whole or in slices of the batch, with tasks run again and
+// values in a file where that helps; with activations rounded if nothing exact does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t kMaxChoices = 64;
 constexpr std::int64_t kUnknownRows = 64;  // of a batch that is no argument
+
+/// Nothing is done to save memory but the order.
+bool plain(const Planned& p) { return p.recomputed.empty() && p.schedule.transfers.empty(); }
 
 /// Takes less time by prediction, or the same and less memory.
 bool faster(const Planned& a, const Planned& b) {
@@ -130,8 +133,7 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
   std::string assumed;
   try {
     whole = plan_for(from, assumed);
-    if (whole->planned->recomputed.empty() && whole->planned->schedule.transfers.empty())
-      return nullptr;
+    if (plain(*whole->planned)) return nullptr;
   } catch (const OverBudget& e) {
     keep(e);
   }
@@ -152,8 +154,8 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
         best = variant;
         fastest = planned;
       }
-      // More slices take longer, and these need nothing that runs again.
-      if (planned->recomputed.empty() || planned->plain_seconds >= fastest->seconds) break;
+      // More slices take longer, and these need nothing else.
+      if (plain(*planned) || planned->plain_seconds >= fastest->seconds) break;
     } catch (const OverBudget& e) {
       keep(e);
     } catch (const Error& e) {

@@ -226,8 +226,10 @@ std::string describe_kernels(const Lowered& lowered) {
 std::string FunctionImpl::explain() {
   std::lock_guard guard(compile_mutex_);
   if (!choices_.empty() && choices_.front().way)
-    return fmt::format("the last call ran in slices, to keep to the budget of {}\n{}",
-                       describe_bytes(compile_.budget), choices_.front().way->explain());
+    return fmt::format(
+        "the last call ran {}, to keep to the budget of {}\n{}",
+        choices_.front().way->compile_.micro_batches > 1 ? "in slices" : "with rounded activations",
+        describe_bytes(compile_.budget), choices_.front().way->explain());
   std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, print(graph_));
   text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
                       trace_.rewrite.describe());

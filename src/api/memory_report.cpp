@@ -121,7 +121,7 @@ std::string MemoryReport::describe(bool process) const {
   }
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
-  text += row("floor", floor, "what stays and the largest step: no plan is lower");
+  text += row("floor", floor, "what stays and the largest step: no plan of these steps is lower");
   if (smallest)
     text +=
         row("smallest plan", smallest,

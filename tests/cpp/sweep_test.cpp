@@ -1,5 +1,4 @@
 // Every reference model under 200 budgets: plans hold, follow the budget, and are the same again.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -73,9 +72,6 @@ class Models : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Models, PlansFollowTheBudget) {
   const ModelStep step(GetParam(), 16);
-  constexpr std::size_t kSlow = 200;
-  if (dlsym(RTLD_DEFAULT, "__asan_init") && step.program().tasks.size() > kSlow)
-    GTEST_SKIP() << "the search takes long under the sanitizer";
   Fitter fitter(step.program(), step.sizes());
   const std::uint64_t plain = fitter.fit(0)->plan.bytes;
   const Floor floor = fitter.floor();
