@@ -51,7 +51,7 @@ step "Python style" .venv/bin/ruff check
 step "C++ format" scripts/format.sh --check
 step "C++ tests" cpp_tests
 step "outside C++ program" tests/install/run.sh
-step "Python tests" .venv/bin/python -m pytest -q tests/python
+step "Python tests" .venv/bin/python -m pytest -q -n "$(nproc)" --dist worksteal tests/python
 step "C++ tests under sanitizers" tests/sanitize/run.sh
 
 if [ $failed = 1 ]; then

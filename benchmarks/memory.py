@@ -28,7 +28,8 @@ ROOT = HERE.parent
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GB = 10**9
 
-# Model, batch, budgets: 0 is none, 50% half the way from the plain plan down to its floor.
+# Model, batch, budgets: 0 is none, 50% half the way from the plain plan down to its floor; ",file":
+# met by a file alone.
 EXACTNESS = [
     ("logistic", 1024, ["0"]),
     ("mlp", 128, ["0"]),
@@ -38,16 +39,16 @@ EXACTNESS = [
     ("mobilenet", 4, ["0"]),
     ("mobilenet", 16, ["0", "30%", "60%"]),
     ("resnet50", 2, ["0"]),
-    ("resnet50", 8, ["0", "30%", "60%"]),
+    ("resnet50", 8, ["0", "30%", "60%", "30%,file"]),
     ("unet", 1, ["0"]),
-    ("unet", 2, ["0", "30%", "60%"]),
+    ("unet", 2, ["0", "30%", "60%", "60%,file"]),
     ("vgg16", 4, ["0", "50%"]),
     ("vgg19", 4, ["0", "50%"]),
     ("fcn8", 1, ["0", "50%"]),
     ("segnet", 2, ["0", "30%", "60%"]),
     ("transformer", 4, ["0", "30%", "60%"]),
 ]
-QUICK_EXACTNESS = [("logistic", 256, ["0"]), ("mlp", 256, ["0"]), ("lstm", 32, ["0", "20%"])]
+QUICK_EXACTNESS = [("logistic", 256, ["0"]), ("mlp", 256, ["0", "20%,file"]), ("lstm", 32, ["0", "20%"])]
 
 LARGE = ["vgg16", "vgg19", "resnet50", "mobilenet", "unet", "fcn8", "segnet", "transformer"]
 QUICK_LARGE = ["mobilenet"]
@@ -79,6 +80,7 @@ def how(row):
     """The techniques of a plan, short."""
     used = [f"{row['recomputed']} again"] * bool(row["recomputed"])
     used += [f"{row['slices']} slices"] * (row["slices"] > 1)
+    used += [f"{mib(row['offloaded'])} MiB in a file"] * bool(row.get("offloaded"))
     return ", ".join(used)
 
 

@@ -3,14 +3,16 @@
     .venv/bin/python benchmarks/memory_step.py MODEL BATCH BUDGET SECONDS
 
 BUDGET is in bytes (0: none), or as 50%: so far from what the plain plan takes down to its floor.
-Steps are made for so many seconds. Prints one object of JSON; its high-water mark is that of one
+With ",file" behind it, values go to a file in build/, and nothing else is tried. Steps are made for so many seconds. Prints one object of JSON; its high-water mark is that of one
 more step.
 """
 
 import json
 import statistics
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from convnets_worker import forget_high_water
@@ -86,12 +88,24 @@ def steps_for(f, arguments, seconds):
 
 
 def measure(name, batch, budget, seconds):
+    budget, _, way = budget.partition(",")
+    if not way:
+        return measure_within(budget, {}, name, batch, seconds)
+    if way != "file":
+        raise SystemExit(f"memory_step.py: no way {way!r}: only file may stand behind a budget")
+    build = Path(__file__).parents[1] / "build"
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        alone = {"recompute": False, "micro_batches": 1, "offload": folder}
+        return measure_within(budget, alone, name, batch, seconds)
+
+
+def measure_within(budget, options, name, batch, seconds):
     training = Training(name)
     plain = training.plan(batch)
     limit = bytes_of(budget, plain)
     row = {"model": name, "batch": batch, "budget": limit, "plain": plain.peak}
     row["plain_predicted"] = plain.seconds
-    f = training.function(limit)
+    f = training.function(limit, **options)
     arguments = training.arguments(batch)
     try:
         plan = f.memory(*training.shapes(batch))
@@ -112,6 +126,7 @@ def measure(name, batch, budget, seconds):
         "measured": statistics.median(times),
         "recomputed": len(plan.recomputed),
         "slices": plan.micro_batches,
+        "offloaded": plan.offloaded,
     }
 
 

@@ -37,7 +37,7 @@ nb::object item_of(const std::shared_ptr<Source>& self, nb::handle key) {
   return nb::tuple(arrays_of(arrays));
 }
 
-std::string text_of(const Source& source) {
+std::string source_text(const Source& source) {
   std::string fields;
   for (const Field& field : source.fields())
     fields += (fields.empty() ? "" : "; ") + data::describe(field);
@@ -80,7 +80,7 @@ void bind_sources(nb::module_& m) {
           "Rows that are read together; 1: rows in any order cost the same.")
       .def("__len__", [](const Source& s) { return s.rows(); })
       .def("__getitem__", &item_of, nb::arg("key"))
-      .def("__repr__", &text_of)
+      .def("__repr__", &source_text)
       .def(
           "read",
           [](const Source& self, std::int64_t begin, std::int64_t end) {

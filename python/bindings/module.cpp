@@ -12,6 +12,8 @@ bool import_numpy() {
 NB_MODULE(_core, m) {
   using namespace snug::python;
   m.doc() = "The compiled part of snug. Use the package `snug`.";
+  // What a program still holds when it ends is no concern of its user.
+  nb::set_leak_warnings(false);
   if (!import_numpy()) throw nb::python_error();
   init_arrays();
   init_errors(m);

@@ -110,8 +110,10 @@ TEST(Nn, PartsAreFoundReplacedAndFrozen) {
   const Expr x = tensor4("x");
   nn::Pass pass{.training = true};
   const std::vector<Expr> features{(*model->at("features"))(x, pass)};
-  for (const Expr& e : topological(features))
-    if (SharedVariable* s = as_shared(e)) EXPECT_FALSE(s->find_default_update());
+  for (const Expr& e : topological(features)) {
+    const SharedVariable* s = as_shared(e);
+    EXPECT_FALSE(s && s->find_default_update());
+  }
   model->freeze(false);
   EXPECT_EQ(model->trainable().size(), 6u);
 
