@@ -48,7 +48,11 @@ EXACTNESS = [
     ("segnet", 2, ["0", "30%", "60%"]),
     ("transformer", 4, ["0", "30%", "60%"]),
 ]
-QUICK_EXACTNESS = [("logistic", 256, ["0"]), ("mlp", 256, ["0", "20%,file"]), ("lstm", 32, ["0", "20%"])]
+QUICK_EXACTNESS = [
+    ("logistic", 256, ["0"]),
+    ("mlp", 256, ["0", "20%,file"]),
+    ("lstm", 32, ["0", "20%"]),
+]
 
 LARGE = ["vgg16", "vgg19", "resnet50", "mobilenet", "unet", "fcn8", "segnet", "transformer"]
 QUICK_LARGE = ["mobilenet"]

@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/memory_step.py MODEL BATCH BUDGET SECONDS
 
 BUDGET is in bytes (0: none), or as 50%: so far from what the plain plan takes down to its floor.
-With ",file" behind it, values go to a file in build/, and nothing else is tried. Steps are made for so many seconds. Prints one object of JSON; its high-water mark is that of one
-more step.
+With ",file" behind it, values go to a file in build/, and nothing else is tried. Steps are made for
+so many seconds. Prints one object of JSON; its high-water mark is that of one more step.
 """
 
 import json

@@ -111,7 +111,7 @@ TEST(Nn, PartsAreFoundReplacedAndFrozen) {
   nn::Pass pass{.training = true};
   const std::vector<Expr> features{(*model->at("features"))(x, pass)};
   for (const Expr& e : topological(features)) {
-    const SharedVariable* s = as_shared(e);
+    SharedVariable* s = as_shared(e);
     EXPECT_FALSE(s && s->find_default_update());
   }
   model->freeze(false);
