@@ -23,25 +23,67 @@ CAPACITY = 1048576
 GENERATED = 60_000
 
 
-def generated(path, uniform):
-    """Sizes over six decades. A training step: one of 20 is kept until its gradient, the others
-    live for up to 20 steps; or uniform: lives of all lengths, anywhere."""
+def magnitude(rng, most):
+    """From 1 to most, all orders of magnitude alike."""
+    return int(math.exp(math.log(most) * rng.random()))
+
+
+def training(rng, i, end):
+    """One of 20 is kept until its gradient, the others live for up to 20 steps."""
+    if i % 20 == 0:
+        lower = rng.randrange(end // 2)
+        return lower, end - lower + rng.randrange(50)
+    lower = rng.randrange(end - 1)
+    return lower, lower + 1 + rng.randrange(20)
+
+
+def uniform(rng, i, end):
+    """Lives of all magnitudes, anywhere."""
+    lower = rng.randrange(end)
+    return lower, lower + 1 + magnitude(rng, end / 4)
+
+
+def even(rng, i, end):
+    """Lives of up to 200 steps, all lengths alike."""
+    lower = rng.randrange(end)
+    return lower, lower + 1 + rng.randrange(200)
+
+
+def mixture(rng, i, end):
+    """Nine of ten live for up to 10 steps, the others for up to half of all."""
+    lower = rng.randrange(end)
+    return lower, lower + 1 + rng.randrange(10 if rng.random() < 0.9 else end // 2)
+
+
+def six_decades(rng):
+    return 64 * (1 + magnitude(rng, 1e6))
+
+
+def one_decade(rng):
+    return 64 * (1 + rng.randrange(10_000))
+
+
+def power_of_two(rng):
+    return 64 << rng.randrange(20)
+
+
+KINDS = [
+    ("of a training", training, six_decades),
+    ("uniform", uniform, six_decades),
+    ("even", even, one_decade),
+    ("powers of two", uniform, power_of_two),
+    ("short and long", mixture, six_decades),
+]
+
+
+def generate(path, life, bytes_of):
     rng = random.Random(1)
-    end = GENERATED
     with open(path, "w") as file:
         print("id,lower,upper,size", file=file)
         for i in range(GENERATED):
-            size = 64 * (1 + int(math.exp(math.log(1e6) * rng.random())))
-            if uniform:
-                lower = rng.randrange(end)
-                upper = lower + 1 + int(math.exp(math.log(end / 4) * rng.random()))
-            elif i % 20 == 0:
-                lower = rng.randrange(end // 2)
-                upper = end - lower + rng.randrange(50)
-            else:
-                lower = rng.randrange(end - 1)
-                upper = lower + 1 + rng.randrange(20)
-            print(f"{i},{lower},{min(upper, end)},{size}", file=file)
+            size = bytes_of(rng)
+            lower, upper = life(rng, i, GENERATED)
+            print(f"{i},{lower},{min(upper, GENERATED)},{size}", file=file)
 
 
 def pack(tool, rounds, path, *options):
@@ -94,10 +136,10 @@ def main():
     print("large")
     row("pangu_2.6B", *pack(tool, rounds, options.data / "idealloc" / "pangu_2.6B.csv"))
     with tempfile.TemporaryDirectory() as temporary:
-        for name, uniform in (("60,000 of a training", False), ("60,000 uniform", True)):
-            path = pathlib.Path(temporary) / "generated.csv"
-            generated(path, uniform)
-            row(name, *pack(tool, rounds, path))
+        path = pathlib.Path(temporary) / "generated.csv"
+        for name, life, bytes_of in KINDS:
+            generate(path, life, bytes_of)
+            row(f"60,000 {name}", *pack(tool, rounds, path))
 
 
 if __name__ == "__main__":

@@ -170,7 +170,15 @@ std::int64_t place(std::span<const SectionItem> items, std::span<const std::uint
   return height;
 }
 
+// In looks at an item of the list; a meeting costs the tree about 60 times as much.
+std::uint64_t list_cost(std::uint64_t items) { return items * items / 2; }
+std::uint64_t tree_cost(std::uint64_t meetings) { return 60 * meetings; }
+
 }  // namespace
+
+std::uint64_t first_fit_cost(std::uint64_t items, std::uint64_t meetings) {
+  return std::min(list_cost(items), tree_cost(meetings));
+}
 
 std::uint64_t count_meetings(std::span<const SectionItem> items) {
   std::uint32_t sections = 0;
@@ -188,8 +196,7 @@ std::uint64_t count_meetings(std::span<const SectionItem> items) {
 
 std::int64_t first_fit(std::span<const SectionItem> items, std::span<const std::uint32_t> order,
                        std::uint64_t meetings, std::span<std::int64_t> offsets) {
-  // A meeting costs the tree about 60 times what a look costs the list.
-  const bool few = meetings < items.size() * items.size() / 120;
+  const bool few = tree_cost(meetings) < list_cost(items.size());
   return few ? place<PlacedBySection>(items, order, offsets)
              : place<PlacedByOffset>(items, order, offsets);
 }

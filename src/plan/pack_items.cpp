@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <optional>
+#include <tuple>
 
 #include "base/error.h"
 #include "plan/first_fit.h"
 #include "plan/pack_search.h"
 #include "plan/packing.h"
+#include "plan/sweep_fit.h"
 
 namespace snug {
 namespace {
@@ -75,6 +78,44 @@ void take_if_lower(const Problem& p, std::span<const std::int64_t> offsets, std:
     packing.offsets[p.source[k]] = static_cast<std::uint64_t>(offsets[k]);
 }
 
+/// Sums of bytes per section.
+std::vector<std::int64_t> loads(std::span<const SectionItem> items) {
+  std::uint32_t sections = 0;
+  for (const SectionItem& i : items) sections = std::max(sections, i.end);
+  std::vector<std::int64_t> sums(sections + 1, 0);
+  for (const SectionItem& i : items) sums[i.first] += i.bytes, sums[i.end] -= i.bytes;
+  std::partial_sum(sums.begin(), sums.end(), sums.begin());
+  return sums;
+}
+
+/// By size, which counts in powers of 4; those of a size by the largest load of their sections,
+/// which counts in hundredths of `most`; then by start.
+std::vector<std::uint32_t> by_size_and_load(std::span<const SectionItem> items,
+                                            const std::vector<std::int64_t>& load,
+                                            std::int64_t most) {
+  // Per power of two, the largest load of so many sections from each on.
+  std::vector<std::vector<std::int64_t>> largest = {load};
+  for (std::size_t w = 1; 2 * w <= load.size(); w *= 2) {
+    const std::vector<std::int64_t>& half = largest.back();
+    std::vector<std::int64_t> whole(half.size() - w);
+    for (std::size_t s = 0; s < whole.size(); ++s) whole[s] = std::max(half[s], half[s + w]);
+    largest.push_back(std::move(whole));
+  }
+  using Key = std::tuple<int, std::int64_t, std::int64_t, std::uint32_t>;
+  std::vector<Key> keys;
+  for (std::uint32_t i = 0; i < items.size(); ++i) {
+    const std::uint32_t first = items[i].first, end = items[i].end;
+    const int w = std::bit_width(end - first) - 1;
+    const std::int64_t load = std::max(largest[w][first], largest[w][end - (1U << w)]);
+    const int size = std::bit_width(static_cast<std::uint64_t>(items[i].bytes)) / 2;
+    keys.emplace_back(-size, -(load / (most / 100 + 1)), first, i);
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::uint32_t> order;
+  for (const Key& key : keys) order.push_back(std::get<3>(key));
+  return order;
+}
+
 /// First fit in order of bytes, area and length of life, as long as that may help.
 void run_first_fit(const Problem& p, Packing& packing) {
   constexpr std::uint64_t kMostMeetings = 30'000'000;  // for more than one order
@@ -97,6 +138,55 @@ void run_first_fit(const Problem& p, Packing& packing) {
   }
   if (packing.height == UINT64_MAX)
     fail(Fault::Value, fmt::format("found no packing of at most {} bytes", INT64_MAX));
+}
+
+/// The items of the most bytes by first fit, those of sections that are nearly full first; the
+/// others, which take little, above them.
+void run_in_two_parts(const Problem& p, Packing& packing) {
+  const std::vector<std::int64_t> load = loads(p.items);
+  const auto most = static_cast<std::int64_t>(packing.load);
+  std::vector<std::uint32_t> order(p.items.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return p.items[a].bytes < p.items[b].bytes; });
+  std::vector<SectionItem> small, large;
+  // As many small ones as take a 256th of the load.
+  std::size_t low = 0, high = order.size();
+  while (low + 1 < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    small.clear();
+    for (std::size_t k = 0; k < middle; ++k) small.push_back(p.items[order[k]]);
+    const std::vector<std::int64_t> sums = loads(small);
+    (*std::max_element(sums.begin(), sums.end()) <= most / 256 ? low : high) = middle;
+  }
+  small.clear();
+  for (std::size_t k = 0; k < order.size(); ++k)
+    (k < low ? small : large).push_back(p.items[order[k]]);
+
+  const std::vector<std::uint32_t> placing = by_size_and_load(large, load, most);
+  std::vector<std::int64_t> below(large.size()), above(small.size()), offsets(p.items.size());
+  const std::int64_t floor = first_fit(large, placing, count_meetings(large), below);
+  const std::int64_t rest = small.empty() ? 0 : sweep_fit(small, most / 200, above);
+  if (floor < 0 || rest < 0) return;
+  for (std::size_t k = 0; k < order.size(); ++k)
+    offsets[order[k]] = k < low ? floor + above[k] : below[k - low];
+  take_if_lower(p, offsets, floor + rest, packing);
+}
+
+/// The quick ways, as long as they may help: the load, or of many items less than a hundredth
+/// above.
+void place_greedily(const Problem& p, Packing& packing) {
+  constexpr std::uint64_t kCheap = 200'000'000;  // about 0.1 s
+  if (first_fit_cost(p.items.size(), p.meetings) <= kCheap) run_first_fit(p, packing);
+  const std::uint64_t enough = packing.load + packing.load / 128;
+  if (p.items.size() > PackSearch::kMaxItems && enough <= INT64_MAX / 4) {
+    std::vector<std::int64_t> offsets(p.items.size());
+    if (packing.height > enough)
+      take_if_lower(p, offsets, sweep_fit(p.items, static_cast<std::int64_t>(enough), offsets),
+                    packing);
+    if (packing.height > enough) run_in_two_parts(p, packing);
+  }
+  if (packing.height == UINT64_MAX) run_first_fit(p, packing);
 }
 
 /// Lowers the height by searches for less and less, until it is known to be the lowest or the work
@@ -162,7 +252,7 @@ class Minimizer {
 Packing pack_quickly(std::span<const PackItem> items) {
   Packing packing;
   const Problem p = make_problem(items, packing);
-  if (!p.items.empty()) run_first_fit(p, packing);
+  if (!p.items.empty()) place_greedily(p, packing);
   return packing;
 }
 
@@ -170,7 +260,7 @@ Packing pack_thoroughly(std::span<const PackItem> items, const PackLimits& limit
   Packing packing;
   const Problem p = make_problem(items, packing);
   if (p.items.empty()) return packing;
-  run_first_fit(p, packing);
+  place_greedily(p, packing);
   const bool done = packing.height <= std::max(packing.bound, limits.capacity);
   const bool hopeless = limits.capacity != 0 && limits.capacity < packing.load;
   // Sums of the search are of a lowest place and a load.

@@ -29,7 +29,8 @@ struct PackLimits {
   std::uint64_t work = 2'000'000'000;
 };
 
-/// First fit in a few fixed orders: near-linear, for use inside of other searches.
+/// First fit in a few fixed orders, of more than 2000 items also a sweep over time (sweep_fit.h):
+/// for use inside of other searches.
 Packing pack_quickly(std::span<const PackItem> items);
 
 /// The same, and where it reaches neither the load nor the capacity, a search (pack_search.h).

@@ -276,5 +276,78 @@ TEST(Packing, ManyItems) {
   EXPECT_LE(static_cast<double>(p.height), 1.01 * static_cast<double>(p.load));
 }
 
+/// From 1 to about 2^bits, all orders of magnitude alike.
+std::int64_t any_magnitude(std::mt19937& rng, int bits) {
+  const std::int64_t least = std::int64_t{1} << (rng() % bits);
+  return least + rng() % least;
+}
+
+/// More items than are searched, of a kind that first fit packs 2 to 10 % above the load.
+void expect_near_the_load(const Items& items) {
+  const Packing p = quick(items);
+  EXPECT_LE(static_cast<double>(p.height), 1.01 * static_cast<double>(p.load));
+  EXPECT_EQ(quick(items).offsets, p.offsets);
+}
+
+constexpr int kMany = 6000;
+
+TEST(ManyItems, EvenlySpread) {
+  for (int longest : {200, 2000}) {
+    std::mt19937 rng(29);
+    Items items;
+    for (int k = 0; k < kMany; ++k) {
+      const std::int64_t lower = rng() % kMany, length = 1 + rng() % longest;
+      items.push_back({lower, lower + length, 64 * (1 + rng() % 10'000)});
+    }
+    expect_near_the_load(items);
+  }
+}
+
+TEST(ManyItems, LivesOfAllMagnitudes) {
+  std::mt19937 rng(31);
+  Items items;
+  for (int k = 0; k < kMany; ++k) {
+    const std::int64_t lower = rng() % kMany;
+    items.push_back({lower, lower + any_magnitude(rng, 12), 64 * (1 + rng() % 10'000)});
+  }
+  expect_near_the_load(items);
+}
+
+TEST(ManyItems, PowersOfTwo) {
+  std::mt19937 rng(37);
+  Items items;
+  for (int k = 0; k < kMany; ++k) {
+    const std::int64_t lower = rng() % kMany;
+    items.push_back({lower, lower + any_magnitude(rng, 12), std::uint64_t{64} << (rng() % 12)});
+  }
+  expect_near_the_load(items);
+}
+
+/// Kept until their gradient, the last first, and temporaries.
+TEST(ManyItems, NestedLives) {
+  std::mt19937 rng(41);
+  Items items;
+  for (int k = 0; k < kMany; ++k) {
+    const bool kept = k % 4 == 0;
+    const std::int64_t lower = rng() % (kept ? kMany / 2 : kMany);
+    const std::int64_t upper = kept ? kMany - lower : lower + 1 + rng() % 40;
+    items.push_back({lower, upper, static_cast<std::uint64_t>(64 * any_magnitude(rng, 18))});
+  }
+  expect_near_the_load(items);
+}
+
+/// Nine of ten are short; the long ones are placed by first fit, and small ones above all others.
+TEST(ManyItems, ShortAndLong) {
+  std::mt19937 rng(43);
+  Items items;
+  for (int k = 0; k < kMany; ++k) {
+    const std::int64_t lower = rng() % kMany, length = 1 + rng() % (k % 10 ? 10 : kMany / 2);
+    items.push_back(
+        {lower, lower + length, static_cast<std::uint64_t>(64 * any_magnitude(rng, 20))});
+  }
+  const Packing p = quick(items);
+  EXPECT_LE(static_cast<double>(p.height), 1.10 * static_cast<double>(p.load));
+}
+
 }  // namespace
 }  // namespace snug
