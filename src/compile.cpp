@@ -70,6 +70,20 @@ void generate(Lowered& lowered) {
   for (auto& [node, inner] : lowered.inner) generate(*inner);
 }
 
+/// Calls `use` with the frontiers that are kept, or with new ones. Without rates no times are
+/// compared, so nothing is worth keeping.
+template <class F>
+void with_frontiers(const Program& program, const PreparedTasks& tasks, bool recompute,
+                    const CompileOptions& options, const std::shared_ptr<FrontierUser>& user,
+                    F&& use) {
+  if (user && options.device) {
+    FrontierCache::of_process().with(frontier_key(program, tasks, recompute), user, use);
+  } else {
+    ProgramFrontiers new_ones;
+    use(new_ones);
+  }
+}
+
 std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
   return fmt::format("needs {} ({} bytes), the budget is {} ({} bytes)", describe_bytes(needed),
                      needed, describe_bytes(budget), budget);
@@ -102,7 +116,8 @@ void generate_code(Lowered& lowered, CompileTrace& trace) {
 
 std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
-                                        std::span<const std::shared_ptr<const Planned>> earlier) {
+                                        std::span<const std::shared_ptr<const Planned>> earlier,
+                                        const std::shared_ptr<FrontierUser>& user) {
   PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
   tasks.sizes.sizes = bounds.high;
   if (options.disk) tasks.sizes.disk = &*options.disk;
@@ -120,8 +135,13 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     room = options.budget - fixed_bytes;
   }
   Floor floor;
-  auto fitted = fit_with_loops(l.program, tasks, options.recompute || options.disk ? room : 0,
-                               floor, options.recompute);
+  std::optional<Fitted> fitted;
+  const bool techniques = options.recompute || options.disk;
+  with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
+                 [&](ProgramFrontiers& frontiers) {
+                   fitted = fit_with_loops(l.program, tasks, techniques ? room : 0, floor,
+                                           {options.recompute, options.find_smallest}, frontiers);
+                 });
   if (fitted && options.budget && fitted->plan.bytes > room) {
     floor.smallest = fitted->plan.bytes;
     fitted.reset();
@@ -149,10 +169,14 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
 }
 
 Floor find_floor(const Lowered& l, const SizeBounds& bounds, const CallKind& kind,
-                 const CompileOptions& options) {
+                 const CompileOptions& options, const std::shared_ptr<FrontierUser>& user) {
   PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
   tasks.sizes.sizes = bounds.high;
-  return Fitter(l.program, tasks.sizes).floor();
+  Floor floor;
+  with_frontiers(l.program, tasks, true, options, user, [&](ProgramFrontiers& frontiers) {
+    floor = Fitter(l.program, tasks.sizes, true, &frontiers.whole).floor();
+  });
+  return floor;
 }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {

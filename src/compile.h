@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/executable.h"
+#include "exec/frontier_cache.h"
 #include "place/place.h"
 #include "plan/fit.h"
 #include "rewrite/micro_batches.h"
@@ -31,6 +32,8 @@ struct CompileOptions {
   bool recompute = true;     // tasks may run again to keep to the budget
   /// Values may go to a file to keep to the budget: its rates; none if there is no such file.
   std::optional<DiskRates> disk = {};
+  /// Where nothing fits, the lowest plan is looked for, to be told; else the bound stands for it.
+  bool find_smallest = true;
   const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
 };
 
@@ -63,13 +66,15 @@ class OverBudget : public Error {
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
 /// is used again. Throws OverBudget. `fixed_bytes`: what the budget covers besides the arena.
+/// `user`: for whom frontiers are kept; null: they are not.
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
-                                        std::span<const std::shared_ptr<const Planned>> earlier);
+                                        std::span<const std::shared_ptr<const Planned>> earlier,
+                                        const std::shared_ptr<FrontierUser>& user = nullptr);
 
 /// How low the arena can be, if tasks may run again.
 Floor find_floor(const Lowered& lowered, const SizeBounds& bounds, const CallKind& kind,
-                 const CompileOptions& options);
+                 const CompileOptions& options, const std::shared_ptr<FrontierUser>& user);
 
 /// The libraries that compute an op on the host, the first choice first.
 std::vector<std::string_view> libraries_of(const OpDef& op);

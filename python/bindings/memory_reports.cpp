@@ -30,6 +30,7 @@ nb::dict as_dict(const MemoryReport& r) {
   d["step"] = r.step;
   d["steps"] = r.steps;
   d["peak_step"] = r.peak_step;
+  d["best_order"] = r.best_order;
   d["alive"] = alive;
   d["recomputed"] = nb::cast(r.recomputed);
   d["offloaded"] = r.offloaded;
@@ -87,6 +88,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("step", &MemoryReport::step)
       .def_ro("steps", &MemoryReport::steps)
       .def_ro("peak_step", &MemoryReport::peak_step)
+      .def_ro("best_order", &MemoryReport::best_order)
       .def_ro("recomputed", &MemoryReport::recomputed)
       .def_ro("offloaded", &MemoryReport::offloaded)
       .def_ro("exported", &MemoryReport::exported)

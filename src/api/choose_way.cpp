@@ -39,6 +39,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       planner_(true),
       assumed_(other.assumed_),
       times_(other.times_),
+      frontiers_(other.frontiers_),
       shares_arenas_(other.shares_arenas_) {
   options_.plan_only = true;
   for (std::size_t i = 0; i < other.contexts_.size(); ++i)

@@ -167,7 +167,8 @@ class Function {
   /// Empty unless made with FunctionOptions::profile.
   ProfileReport profile() const;
   /// Counters that tests and users watch: "programs", "plans", "instances", "kernels", "calls",
-  /// "kernels_from_cache"; "arena_bytes" are kept for the next call.
+  /// "kernels_from_cache", "frontiers" (searches for plans within budgets; what others have found
+  /// does not count); "arena_bytes" are kept for the next call.
   std::int64_t counter(std::string_view name) const;
 
   /// The graph that runs, after all rewrites, as expressions to look at; nothing computes them.

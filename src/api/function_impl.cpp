@@ -289,9 +289,9 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   // A variable that changes its shape has its old and its new memory at once.
   for (std::size_t i = 0; i < g.updates().size(); ++i)
     if (!kind.same_shape[i]) fixed += bytes_of(l->program, bounds.high, g.updates()[i].value);
-  std::shared_ptr<const Executable> e =
-      instantiate(*l, std::move(bounds), std::move(kind), fixed, compile_,
-                  planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_);
+  std::shared_ptr<const Executable> e = instantiate(
+      *l, std::move(bounds), std::move(kind), fixed, compile_,
+      planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_, frontiers_);
   if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
     plans_.insert(plans_.begin(), e->planned);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
@@ -305,6 +305,7 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
 
 void FunctionImpl::free() {
   forget_plans();
+  FrontierCache::of_process().forget(*frontiers_);
   {
     std::lock_guard lock(compile_mutex_);
     for (auto& [count, variant] : variants_)

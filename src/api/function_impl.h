@@ -179,10 +179,11 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     std::int64_t micro_batches = 1;
     RoundActivations round = RoundActivations::Never;
     std::optional<DiskRates> disk = {};
+    bool find_smallest = true;  // as CompileOptions has it
   };
   Ways own_ways() const {
-    return {compile_.budget, compile_.recompute, compile_.micro_batches, compile_.round,
-            compile_.disk};
+    return {compile_.budget, compile_.recompute, compile_.micro_batches,
+            compile_.round,  compile_.disk,      compile_.find_smallest};
   }
   Ways plain_ways() const {
     return {.micro_batches = std::max<std::int64_t>(1, compile_.micro_batches),
@@ -224,6 +225,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::list<Choice> choices_;  // most recent first
   CompileTrace trace_;
   std::shared_ptr<StepTimes> times_ = std::make_shared<StepTimes>();  // one for all variants
+  std::shared_ptr<FrontierUser> frontiers_ = std::make_shared<FrontierUser>();  // likewise
   std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
                kernels_compiled_ = 0, kernels_from_cache_ = 0;
 

@@ -134,7 +134,8 @@ std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
   const MemoryReport r = plain->report(from);
   std::string assumed;
   const std::shared_ptr<const Executable> e = plain->plan_for(from, assumed);
-  const Floor floor = find_floor(*e->lowered, e->bounds, e->planned->kind, plain->compile_);
+  const Floor floor =
+      find_floor(*e->lowered, e->bounds, e->planned->kind, plain->compile_, frontiers_);
   return r.peak - r.arena + static_cast<std::int64_t>(floor.smallest);
 }
 
@@ -170,6 +171,7 @@ MemoryReport FunctionImpl::report(const SizeSources& from) {
   r.peak = stays + r.arena;
   r.floor += stays;
   r.not_planned = not_planned_bytes();
+  r.best_order = planned.schedule.best_order;
   r.recomputed = planned.recomputed;
   for (const Transfer& t : planned.schedule.transfers)
     if (t.store) r.offloaded += static_cast<std::int64_t>(planned.schedule.buffers[t.buffer].bytes);
@@ -225,11 +227,13 @@ std::string describe_kernels(const Lowered& lowered) {
 
 std::string FunctionImpl::explain() {
   std::lock_guard guard(compile_mutex_);
-  if (!choices_.empty() && choices_.front().way)
-    return fmt::format(
-        "the last call ran {}, to keep to the budget of {}\n{}",
-        choices_.front().way->compile_.micro_batches > 1 ? "in slices" : "with rounded activations",
-        describe_bytes(compile_.budget), choices_.front().way->explain());
+  if (!choices_.empty() && choices_.front().way) {
+    FunctionImpl& way = *choices_.front().way;
+    std::string how = way.compile_.micro_batches > 1 ? " in slices" : "";
+    if (way.compile_.round == RoundActivations::Always) how += " with rounded activations";
+    return fmt::format("the last call ran{}, to keep to the budget of {}\n{}", how,
+                       describe_bytes(compile_.budget), way.explain());
+  }
   std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, print(graph_));
   text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
                       trace_.rewrite.describe());
@@ -278,6 +282,7 @@ std::int64_t FunctionImpl::counter(std::string_view which) const {
       {"instances", instances_},
       {"kernels", kernels_},
       {"calls", calls_},
+      {"frontiers", frontiers_->searches},
       {"kernels_compiled", kernels_compiled_},
       {"kernels_from_cache", kernels_from_cache_},
       {"arena_bytes", arena_bytes()}};

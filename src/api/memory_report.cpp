@@ -121,6 +121,7 @@ std::string MemoryReport::describe(bool process) const {
   }
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
   if (!alive.empty()) text += list_alive(alive);
+  if (best_order && steps > 1) text += "  proved: no other order of these steps needs less\n";
   text += row("floor", floor, "what stays and the largest step: no plan of these steps is lower");
   if (smallest)
     text +=

@@ -50,8 +50,9 @@ struct MemoryReport {
   };
   std::vector<Alive> alive;  // at the peak, the largest first
 
-  std::int64_t step = 0, steps = 0;     // of the peak, from 1; 0: nothing runs
-  std::string peak_step;                // "step 12 of 30: backward of dot (train.py:41)"
+  std::int64_t step = 0, steps = 0;  // of the peak, from 1; 0: nothing runs
+  std::string peak_step;             // "step 12 of 30: backward of dot (train.py:41)"
+  bool best_order = false;           // proved: no order of these steps needs less, but for aligning
   std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
   std::int64_t offloaded = 0;      // bytes of values that a file holds while nothing reads them
   std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in, at most

@@ -95,6 +95,7 @@ FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
   options.micro_batches = ways.micro_batches;
   options.round = ways.round;
   options.disk = ways.disk;
+  options.find_smallest = ways.find_smallest;
   // Measuring takes a moment: only where time decides.
   options.device = ways.budget || options_.plan_only ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
@@ -102,7 +103,8 @@ FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
 
 std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_t budget) {
   const auto limit = static_cast<std::int64_t>(budget);
-  const Ways as_it_is = plain_ways();
+  Ways as_it_is = plain_ways();
+  as_it_is.find_smallest = false;  // what does not fit is no remedy
   const std::int64_t slices = as_it_is.micro_batches;
   const Planner plain = planner(as_it_is);
   const MemoryReport base = plain->report(from);
@@ -147,6 +149,7 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
       if (!variant) break;
       Ways ways = variant->plain_ways();
       ways.recompute = recompute;
+      ways.find_smallest = false;
       if (recompute) ways.budget = budget;
       const auto r = plan(*variant->planner(ways), from);
       if (!r) continue;
@@ -167,6 +170,7 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     Ways rounded = own_ways();
     rounded.budget = budget;
     rounded.round = RoundActivations::Always;
+    rounded.find_smallest = false;
     if (const auto r = plan(*planner(rounded), from); r && r->rounded)
       add(Remedy::Kind::Activations, 0, *r, rows);
   }
@@ -197,6 +201,7 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
   if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
   Ways ways = own_ways();
   ways.budget = budget;
+  ways.find_smallest = false;
   const Planner planned = planner(ways);
   SizeSources from = size_sources(shapes, values, false);
   Function::MaxBatch best;

@@ -12,11 +12,11 @@ namespace {
 /// Plans for one loop, whatever the budget.
 class LoopFitter {
  public:
-  LoopFitter(std::uint32_t task_of_loop, LoopCall& loop)
+  LoopFitter(std::uint32_t task_of_loop, LoopCall& loop, Frontier& kept)
       : task(task_of_loop),
         call(loop),
         plain_(loop.plan()),
-        fitter_(loop.body().exe->lowered->program, loop.body().sizes) {}
+        fitter_(loop.body().exe->lowered->program, loop.body().sizes, true, &kept) {}
 
   /// The fastest plan whose workspace has at most `budget` bytes; nothing if there is none.
   std::optional<LoopPlan> fit(std::uint64_t budget) {
@@ -36,10 +36,6 @@ class LoopFitter {
     return std::nullopt;
   }
 
-  /// No plan has a smaller workspace.
-  std::uint64_t bound() {
-    return call.workspace_of(plain_) - call.planned_for().planned->plan.bytes + fitter_.bound();
-  }
   LoopPlan lowest() {
     const Floor floor = fitter_.floor();
     if (floor.smallest == 0 || floor.smallest >= plain_.body->plan.bytes) return plain_;
@@ -117,16 +113,15 @@ class Trial {
     }
   }
 
-  /// The lowest bodies, and tasks outside that run again.
-  std::optional<Fitted> fit_around_lowest(std::uint64_t budget, Floor& floor) {
-    std::size_t k = 0;
-    for (LoopFitter& loop : loops_) sizes_.workspace[loop.task] = loop.bound();
-    floor.bound = floor.smallest = Fitter(program_, sizes_).bound();
+  /// The lowest bodies, and tasks outside that run again. `floor.bound` is known.
+  std::optional<Fitted> fit_around_lowest(std::uint64_t budget, Floor& floor, bool find_smallest,
+                                          Frontier& kept) {
     if (budget < floor.bound) return std::nullopt;  // whatever the lowest one is
+    std::size_t k = 0;
     for (LoopFitter& loop : loops_) take(k++, loop.lowest());
-    Fitter fitter(program_, sizes_);
+    Fitter fitter(program_, sizes_, true, &kept);
     std::optional<Fitted> fitted = fitter.fit(budget);
-    if (!fitted) floor.smallest = fitter.floor().smallest;
+    if (!fitted && find_smallest) floor.smallest = fitter.floor().smallest;
     return fitted;
   }
 
@@ -205,26 +200,139 @@ std::uint64_t bound_with_loops(const Program& program, const PreparedTasks& task
   return bound_of(program, sizes, plain);
 }
 
+/// Appends what plans depend on.
+class KeyWriter {
+ public:
+  explicit KeyWriter(std::string& key) : key_(key) {}
+
+  template <class T>
+  void put(T x) {
+    static_assert(std::is_arithmetic_v<T>);
+    key_.append(reinterpret_cast<const char*>(&x), sizeof x);
+  }
+
+  void put_program(const Program& p, const TaskSizes& s) {
+    put_graph(p, s);
+    const bool sizes_wait = !p.graph.runtime_sources().empty();
+    put(p.tasks.size());
+    for (std::uint32_t t = 0; t < p.tasks.size(); ++t) {
+      const Task& task = p.tasks[t];
+      put(static_cast<std::uint8_t>(task.kind));
+      put(task.may_fail);
+      put_values(p, s, task.reads);
+      put_values(p, s, task.writes);
+      put(task.in_place.size());
+      for (auto [write, read] : task.in_place) put(write), put(read);
+      put(s.workspace[t]);
+      put(predict_task_seconds(p, s, t));
+      if (sizes_wait && task.kind == Task::Kind::Kernel) put_all(p.kernels[task.index].ints);
+    }
+    for (const std::vector<bool>* flags : {&s.kind.same_shape, &s.kind.copied}) put_all(*flags);
+    put(s.disk != nullptr);
+    if (s.disk) put(s.disk->write), put(s.disk->read), put(s.disk->latency);
+  }
+
+ private:
+  void put_value(const Program& p, const TaskSizes& s, Value v) {
+    put(v.node);
+    put(v.output);
+    put(bytes_of(p, s.sizes, v));
+    if (!p.graph.runtime_sources().empty()) put_all(p.type(v).dims);
+  }
+  template <class Values>
+  void put_values(const Program& p, const TaskSizes& s, const Values& values) {
+    put(values.size());
+    for (Value v : values) put_value(p, s, v);
+  }
+  template <class Numbers>
+  void put_all(const Numbers& numbers) {
+    put(static_cast<std::size_t>(numbers.size()));
+    for (auto x : numbers) put(x);
+  }
+
+  /// Leaves, results, and which sizes wait for which values.
+  void put_graph(const Program& p, const TaskSizes& s) {
+    const Graph& g = p.graph;
+    put(g.inputs().size());
+    for (const GraphInput& in : g.inputs()) {
+      put_value(p, s, in.value);
+      put(in.shared != nullptr);
+      put(in.state);
+    }
+    put(g.nodes().size());
+    for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
+      if (has(*g.node(id).op, kLeaf)) put_value(p, s, {id, 0});
+    put_values(p, s, g.outputs());
+    put(g.updates().size());
+    for (const Update& u : g.updates()) put(u.input), put_value(p, s, u.value);
+    put(g.runtime_sources().size());
+    if (g.runtime_sources().empty()) return;
+    for (const Graph::RuntimeSource& source : g.runtime_sources()) {
+      put(source.symbol);
+      put_value(p, s, source.value);
+    }
+    for (const SizeNode& n : g.sizes().nodes())
+      put(static_cast<std::uint8_t>(n.op)), put(n.value), put(n.a), put(n.b), put(n.c);
+    for (const Task& t : p.tasks)
+      if (t.kind == Task::Kind::Sizes)
+        for (Value v : t.writes) put_all(g.elements(v));
+  }
+
+  std::string& key_;
+};
+
 }  // namespace
 
+std::size_t ProgramFrontiers::bytes() const {
+  std::size_t sum = whole.bytes() + around_lowest.bytes();
+  for (const Frontier& body : bodies) sum += body.bytes();
+  return sum;
+}
+
+std::int64_t ProgramFrontiers::searches() const {
+  std::int64_t count = whole.searched + around_lowest.searched;
+  for (const Frontier& body : bodies) count += body.searched;
+  return count;
+}
+
+std::string frontier_key(const Program& program, const PreparedTasks& tasks, bool recompute) {
+  std::string key;
+  KeyWriter writer(key);
+  writer.put(recompute);
+  writer.put_program(program, tasks.sizes);
+  for (const auto& call : tasks.calls)
+    if (const auto* loop = dynamic_cast<const LoopCall*>(call.get())) {
+      writer.put(loop->count());
+      for (const LoopCall::Body* body : {&loop->body(), loop->last()})
+        if (body) writer.put_program(body->exe->lowered->program, body->sizes);
+    }
+  return key;
+}
+
 std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& tasks,
-                                     std::uint64_t budget, Floor& floor, bool recompute) {
-  Fitter outside(program, tasks.sizes, recompute);
+                                     std::uint64_t budget, Floor& floor, PlanSearch search,
+                                     ProgramFrontiers& kept) {
+  Fitter outside(program, tasks.sizes, search.recompute, &kept.whole);
   const Fitted plain = *outside.fit(0);
-  floor.bound = bound_with_loops(program, tasks, plain.schedule);
+  floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
   if (budget == 0 || plain.plan.bytes <= budget) return plain;
+  std::vector<std::pair<std::uint32_t, LoopCall*>> calls;
+  for (std::uint32_t t = 0; search.recompute && t < tasks.calls.size(); ++t)
+    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get())) calls.emplace_back(t, loop);
+  kept.bodies.resize(calls.size());
   std::list<LoopFitter> loops;
-  for (std::uint32_t t = 0; recompute && t < tasks.calls.size(); ++t)
-    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get())) loops.emplace_back(t, *loop);
+  for (std::size_t k = 0; k < calls.size(); ++k)
+    loops.emplace_back(calls[k].first, *calls[k].second, kept.bodies[k]);
   std::optional<Fitted> whole_bodies = outside.fit(budget);
   if (loops.empty()) {
-    if (!whole_bodies) floor = outside.floor();
+    if (!whole_bodies && search.find_smallest) floor = outside.floor();
     return whole_bodies;
   }
   Trial trial(program, tasks, plain, loops);
   std::optional<Fitted> fitted = trial.fit_bodies(budget);
   if (!better(fitted, whole_bodies) && whole_bodies) return whole_bodies;
-  if (!fitted) fitted = trial.fit_around_lowest(budget, floor);
+  if (!fitted)
+    fitted = trial.fit_around_lowest(budget, floor, search.find_smallest, kept.around_lowest);
   if (!fitted) return fitted;
   return trial.commit(*std::move(fitted), plain.plain_seconds, tasks);
 }

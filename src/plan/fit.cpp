@@ -175,42 +175,66 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
   return plans;
 }
 
-Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute)
-    : program_(program), sizes_(sizes), recompute_(recompute), orders_(orders(program, sizes)) {
-  plain_.schedule = orders_[0];
-  plain_.plan = pack(plain_.schedule, PackEffort::Thorough);
+std::size_t Frontier::bytes() const {
+  const auto size = [](const auto& v) { return v.capacity() * sizeof(v[0]); };
+  std::size_t sum = sizeof(*this) + size(orders) + size(plain.offsets) + size(points);
+  for (const auto& order : orders) sum += size(order);
+  for (const Point& p : points)
+    sum += size(p.plan.runs) + size(p.offloaded) + size(p.packed.offsets);
+  return sum;
+}
+
+Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute, Frontier* kept)
+    : program_(program), sizes_(sizes), recompute_(recompute), frontier_(kept ? *kept : own_) {
   for (std::uint32_t t = 0; t < program.tasks.size(); ++t) {
     seconds_.push_back(predict_task_seconds(program, sizes, t));
     plain_.plain_seconds += seconds_.back();
   }
   plain_.seconds = plain_.plain_seconds;
-  bound_ = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
+  if (frontier_.orders.empty()) {
+    std::vector<Schedule> found = orders(program, sizes);
+    for (const Schedule& s : found) frontier_.orders.push_back(tasks_of(s));
+    frontier_.best_order = found[0].best_order;
+    plain_.schedule = std::move(found[0]);
+    frontier_.plain = pack(plain_.schedule, PackEffort::Thorough);
+    frontier_.bound = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
+  } else {
+    plain_.schedule = order_as(program, sizes, frontier_.orders[0]);
+    plain_.schedule.best_order = frontier_.best_order;
+  }
+  plain_.plan = frontier_.plain;
 }
 
 void Fitter::find_points() {
-  if (searched_) return;
-  searched_ = true;
+  if (frontier_.searched) return;
+  std::vector<Point>& points = frontier_.points;
+  points.clear();  // of a search that failed
+  std::vector<Schedule> plain;
+  for (const auto& order : frontier_.orders) plain.push_back(order_as(program_, sizes_, order));
   RecomputeLimits limits;
   if (!recompute_) limits.runs = 0;
-  for (RecomputePlan& plan : program_frontier(program_, sizes_, orders_, seconds_, limits, bound_))
-    points_.push_back({std::move(plan)});
-  if (!sizes_.disk) return;
-  for (const Schedule& plain : orders_) add_points_with_offloads(plain);
-  const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
-    const bool is_worse = p.plan.peak >= lowest;
-    lowest = std::min(lowest, p.plan.peak);
-    return is_worse;
-  };
-  const auto by_cost = [](const Point& a, const Point& b) {
-    return std::pair(a.plan.cost, a.plan.peak) < std::pair(b.plan.cost, b.plan.peak);
-  };
-  std::stable_sort(points_.begin(), points_.end(), by_cost);
-  std::erase_if(points_, worse);
-  // Packing decides how much transfers overlap, and so how long they take.
-  for (Point& point : points_)
-    if (!point.offloaded.empty())
-      if (const Fitted* f = packed(point)) point.plan.cost = f->seconds;
-  std::stable_sort(points_.begin(), points_.end(), by_cost);
+  for (RecomputePlan& plan :
+       program_frontier(program_, sizes_, plain, seconds_, limits, frontier_.bound))
+    points.push_back({std::move(plan)});
+  if (sizes_.disk) {
+    for (const Schedule& s : plain) add_points_with_offloads(s);
+    const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
+      const bool is_worse = p.plan.peak >= lowest;
+      lowest = std::min(lowest, p.plan.peak);
+      return is_worse;
+    };
+    const auto by_cost = [](const Point& a, const Point& b) {
+      return std::pair(a.plan.cost, a.plan.peak) < std::pair(b.plan.cost, b.plan.peak);
+    };
+    std::stable_sort(points.begin(), points.end(), by_cost);
+    std::erase_if(points, worse);
+    // Packing decides how much transfers overlap, and so how long they take.
+    for (Point& point : points)
+      if (!point.offloaded.empty() && packed(point)) point.plan.cost = fitted(point).seconds;
+    std::stable_sort(points.begin(), points.end(), by_cost);
+  }
+  points.shrink_to_fit();
+  frontier_.searched = true;
 }
 
 void Fitter::add_points_with_offloads(const Schedule& plain) {
@@ -226,64 +250,72 @@ void Fitter::add_points_with_offloads(const Schedule& plain) {
       Point point{std::move(plan)};
       point.offloaded.assign(offloaded.begin(),
                              offloaded.begin() + static_cast<std::ptrdiff_t>(count));
-      Schedule s = order_as(program_, sizes_, point.plan.runs, point.offloaded);
-      overlap_transfers(s, seconds_, *sizes_.disk);
-      point.plan.cost = predict_seconds(s, seconds_, *sizes_.disk);
-      points_.push_back(std::move(point));
+      point.overlapped = true;
+      point.plan.cost = predict_seconds(schedule_of(point), seconds_, *sizes_.disk);
+      frontier_.points.push_back(std::move(point));
     }
 }
 
-/// Transfers overlap with steps as far as that costs no memory.
-MemoryPlan Fitter::pack_with_transfers(Schedule& s) const {
-  MemoryPlan plan = pack(s, PackEffort::Thorough);
-  Schedule wide = s;
-  overlap_transfers(wide, seconds_, *sizes_.disk);
-  MemoryPlan wide_plan = pack(wide, PackEffort::Thorough);
-  if (wide_plan.bytes > plan.bytes) return plan;
-  s = std::move(wide);
-  return wide_plan;
+Schedule Fitter::schedule_of(const Point& point) const {
+  Schedule s = order_as(program_, sizes_, point.plan.runs, point.offloaded);
+  if (point.overlapped) overlap_transfers(s, seconds_, *sizes_.disk);
+  return s;
 }
 
-const Fitted* Fitter::packed(Point& point) {
+const MemoryPlan* Fitter::packed(Point& point) {
   if (!point.tried) {
-    point.tried = true;
-    Fitted f;
-    f.schedule = order_as(program_, sizes_, point.plan.runs, point.offloaded);
-    if (find_fault(program_, f.schedule).empty()) {
-      f.plan = point.offloaded.empty() ? pack(f.schedule, PackEffort::Thorough)
-                                       : pack_with_transfers(f.schedule);
-      std::set<std::uint32_t> again;
-      for (const Step& s : f.schedule.steps)
-        if (s.again) again.insert(s.task);
-      for (std::uint32_t t : again) f.recomputed.push_back(program_.tasks[t].name);
-      std::sort(f.recomputed.begin(), f.recomputed.end());
-      f.seconds = point.offloaded.empty() ? point.plan.cost
-                                          : predict_seconds(f.schedule, seconds_, *sizes_.disk);
-      f.plain_seconds = plain_.plain_seconds;
-      point.packed = std::move(f);
+    point.overlapped = false;
+    const Schedule s = schedule_of(point);
+    point.valid = find_fault(program_, s).empty();
+    if (point.valid) {
+      point.packed = pack(s, PackEffort::Thorough);
+      if (!point.offloaded.empty()) {
+        // Transfers overlap with steps as far as that costs no memory.
+        point.overlapped = true;
+        MemoryPlan wide = pack(schedule_of(point), PackEffort::Thorough);
+        point.overlapped = wide.bytes <= point.packed.bytes;
+        if (point.overlapped) point.packed = std::move(wide);
+      }
     }
+    point.tried = true;
   }
-  return point.packed ? &*point.packed : nullptr;
+  return point.valid ? &point.packed : nullptr;
+}
+
+Fitted Fitter::fitted(const Point& point) const {
+  Fitted f;
+  f.schedule = schedule_of(point);
+  f.plan = point.packed;
+  std::set<std::uint32_t> again;
+  for (const Step& s : f.schedule.steps)
+    if (s.again) again.insert(s.task);
+  for (std::uint32_t t : again) f.recomputed.push_back(program_.tasks[t].name);
+  std::sort(f.recomputed.begin(), f.recomputed.end());
+  f.seconds = point.offloaded.empty() ? point.plan.cost
+                                      : predict_seconds(f.schedule, seconds_, *sizes_.disk);
+  f.plain_seconds = plain_.plain_seconds;
+  return f;
 }
 
 std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
   if (bound() > budget) return std::nullopt;
   find_points();
-  for (Point& point : points_) {
+  for (Point& point : frontier_.points) {
     if (point.plan.peak > budget && point.offloaded.empty()) continue;
-    const Fitted* f = packed(point);
-    if (f && f->plan.bytes <= budget) return *f;
+    const MemoryPlan* const plan = packed(point);
+    if (plan && plan->bytes <= budget) return fitted(point);
   }
   return std::nullopt;
 }
 
 Floor Fitter::floor() {
   find_points();
-  Floor floor{bound_, plain_.plan.bytes};
-  for (auto point = points_.rbegin(); point != points_.rend(); ++point) {
+  Floor floor{bound(), plain_.plan.bytes};
+  for (auto point = frontier_.points.rbegin(); point != frontier_.points.rend(); ++point) {
     if (point->plan.peak >= floor.smallest && point->offloaded.empty()) continue;
-    if (const Fitted* f = packed(*point)) floor.smallest = std::min(floor.smallest, f->plan.bytes);
+    if (const MemoryPlan* plan = packed(*point))
+      floor.smallest = std::min(floor.smallest, plan->bytes);
   }
   return floor;
 }

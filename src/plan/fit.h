@@ -39,43 +39,61 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
                                             std::span<const double> cost_of_task,
                                             const RecomputeLimits& limits, std::uint64_t& bound);
 
+/// The plans of one program and one set of sizes, as far as they were looked for. Whatever the
+/// budget: one picks from them. It points to nothing of the program, so it may outlive it.
+struct Frontier {
+  struct Point {
+    RecomputePlan plan;                 // runs as order_as takes them
+    std::vector<Value> offloaded = {};  // to a file
+    bool tried = false, valid = false;  // it was packed; it breaks no rule of schedules
+    bool overlapped = false;            // transfers overlap with steps
+    MemoryPlan packed = {};
+  };
+  std::vector<std::vector<std::uint32_t>> orders;  // of the tasks, the best first; none: not begun
+  bool best_order = false;                         // of the first, as Schedule has it
+  MemoryPlan plain;                                // every task once, in the first order
+  std::uint64_t bound = 0;                         // no plan is lower, whatever runs again
+  std::vector<Point> points;                       // cost rises, load falls
+  bool searched = false;
+
+  std::size_t bytes() const;
+};
+
 /// Plans for one program and one set of sizes, whatever the budget. The plain plan is made first;
 /// the frontier of those that run tasks again, or keep values in a file, only when it is asked for.
 class Fitter {
  public:
-  /// Tasks run again only if `recompute`; values go to a file if TaskSizes::disk is there.
-  Fitter(const Program& program, const TaskSizes& sizes, bool recompute = true);
+  /// Tasks run again only if `recompute`; values go to a file if TaskSizes::disk is there. What
+  /// `kept` has is not looked for again: it is empty, or of an equal program with the same
+  /// arguments.
+  Fitter(const Program& program, const TaskSizes& sizes, bool recompute = true,
+         Frontier* kept = nullptr);
+  Fitter(const Fitter&) = delete;
 
   /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
   std::optional<Fitted> fit(std::uint64_t budget);
   /// No plan is lower, whatever runs again.
-  std::uint64_t bound() const { return bound_; }
+  std::uint64_t bound() const { return frontier_.bound; }
   /// Needs the frontier.
   Floor floor();
 
  private:
-  struct Point {
-    RecomputePlan plan;                 // runs as order_as takes them
-    std::vector<Value> offloaded = {};  // to a file
-    std::optional<Fitted> packed = {};
-    bool tried = false;
-  };
+  using Point = Frontier::Point;
   void find_points();
   void add_points_with_offloads(const Schedule& plain);
-  MemoryPlan pack_with_transfers(Schedule& schedule) const;
+  Schedule schedule_of(const Point& point) const;
+  Fitted fitted(const Point& point) const;
   /// Null if the plan breaks a rule of schedules.
-  const Fitted* packed(Point& point);
+  const MemoryPlan* packed(Point& point);
 
   const Program& program_;
   const TaskSizes& sizes_;
   bool recompute_;
-  std::vector<Schedule> orders_;
   std::vector<double> seconds_;  // per task
+  Frontier own_;
+  Frontier& frontier_;
   Fitted plain_;
-  std::uint64_t bound_ = 0;
-  std::vector<Point> points_;  // cost rises, load falls
-  bool searched_ = false;
 };
 
 }  // namespace snug

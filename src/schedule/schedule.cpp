@@ -495,7 +495,9 @@ std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
     best = std::move(other);
     tasks = std::move(greedy);
   }
-  if (std::vector<std::uint32_t> exact = o.best_order(); !exact.empty()) {
+  std::vector<std::uint32_t> exact = o.best_order();
+  const bool proved = !exact.empty();
+  if (proved) {
     Schedule lowest = o.build(exact);
     if (peak_of(lowest) < peak_of(best)) {
       best = std::move(lowest);
@@ -509,6 +511,7 @@ std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
     found.push_back(o.build(eager));
     if (peak_of(found[1]) < peak_of(found[0])) std::swap(found[0], found[1]);
   }
+  found[0].best_order = proved;
   verify(p, found[0]);
   return found;
 }

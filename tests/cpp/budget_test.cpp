@@ -172,6 +172,26 @@ TEST(Budget, PlanningLeavesNoTrace) {
   EXPECT_LT(f.counter("arena_bytes"), small + (1 << 21));
 }
 
+TEST(Budget, AFrontierIsBuiltOnce) {
+  constexpr std::int64_t kRows = 521;  // of no other test
+  const std::int64_t plain = peak_of({}, kRows);
+  Network network, other;
+  Function f = network.function({.memory = std::to_string(plain * 9 / 10)});
+  const MemoryReport first = f.memory(Network::shapes(kRows));
+  const std::int64_t searches = f.counter("frontiers");
+  EXPECT_GT(searches, 0);
+  EXPECT_EQ(f.memory(Network::shapes(kRows)).peak, first.peak);
+  f(random_array({kRows, 64}, 3), random_array({kRows, 8}, 4));
+  EXPECT_EQ(f.counter("frontiers"), searches);
+  // Another function of the same program, with a budget for which the same ways are looked at.
+  Function g = other.function({.memory = std::to_string(plain * 9 / 10 + 100)});
+  EXPECT_EQ(g.memory(Network::shapes(kRows)).seconds, first.seconds);
+  EXPECT_EQ(g.counter("frontiers"), 0);
+  g.free();  // the last one that used them
+  EXPECT_EQ(f.memory(Network::shapes(kRows)).peak, first.peak);
+  EXPECT_GT(f.counter("frontiers"), searches);
+}
+
 TEST(Budget, AFunctionToPlanWithIsNotCalled) {
   Network network;
   Function f = network.function({.plan_only = true});

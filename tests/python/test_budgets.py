@@ -150,6 +150,35 @@ def test_200_budgets_of_functions(name):
     check_sweep(make, [(256, *size), (256,)], 200)
 
 
+def test_frontiers_are_kept():
+    """All budgets of one program and sizes share the searches; answers do not depend on that."""
+    network = Network(3)
+    shapes = [network.value.shape]
+    plain = network.function(plan_only=True).memory(*shapes)
+    budgets = budgets_between(plain.floor, plain.peak - 1, 12)
+
+    def sweep(order, forget):
+        found, searches = {}, 0
+        for budget in order:
+            f = network.function(memory=budget, micro_batches=1, plan_only=True)
+            try:
+                plan = f.memory(*shapes)
+                found[budget] = plan.peak, plan.seconds, plan.recomputed
+            except MemoryError as refusal:
+                found[budget] = str(refusal).splitlines()[0]
+            searches += f.counter("frontiers")
+            if forget:
+                f.free()
+        return found, searches
+
+    anew, searches = sweep(budgets, True)
+    assert searches >= 11
+    kept, first = sweep(reversed(budgets), False)
+    assert kept == anew and first < searches / 3
+    again, later = sweep(budgets, False)
+    assert again == anew and later == 0
+
+
 SOAK = """
 import numpy as np, snug, snug.tensor as T
 from snug import nn, optim

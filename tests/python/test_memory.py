@@ -37,6 +37,18 @@ def in_a_process(code):
     return run.stdout
 
 
+def test_the_report_says_where_the_order_is_proved_best():
+    x = T.fmatrix("x")
+    m = snug.function([x], [T.dot(T.tanh(T.dot(x, x)), x), T.dot(x, x.T).sum()]).memory((64, 64))
+    assert m.best_order and m.as_dict()["best_order"]
+    assert "no other order of these steps needs less" in str(m)
+    y = x
+    for _ in range(70):
+        y = T.dot(y, y)
+    m = snug.function([x], y).memory((64, 64))
+    assert m.steps > 64 and not m.best_order and "no other order" not in str(m)
+
+
 def test_the_report_as_table_and_as_dict():
     f, model = training("lenet")
     m = f.memory(x=(16, 1, 28, 28), y=(16,))

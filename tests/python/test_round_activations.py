@@ -56,6 +56,17 @@ def test_only_gradients_are_rounded():
     assert (np.abs(got[2] - want[2]) <= bound).all() and (got[2] != want[2]).any()
 
 
+def test_explain_says_how_the_last_call_ran():
+    f, *_ = two_layers(memory=planned().peak - 1, activations="bfloat16", **WHOLE)
+    assert "rounded activations" not in f.explain()
+    f(rows())
+    text = f.explain()
+    assert text.startswith("the last call ran with rounded activations, to keep to the budget of")
+    assert "kept for the backward part in bfloat16: lossy" in text
+    f(rows()[:2])  # fits as it is
+    assert "rounded activations" not in f.explain()
+
+
 def test_exact_ways_come_first():
     plain = planned()
     assert planned(activations="bfloat16").rounded == 0  # no budget
