@@ -119,8 +119,8 @@ Updates products(std::int64_t m, std::int64_t n, std::int64_t k) {
 
 Expr cheap(const Expr& x) { return x * 3.0F + 1.0F; }
 
-/// A kernel, and two that read what it wrote in the call before, which the cores cut otherwise:
-/// half of it another core has in its cache. 32 bytes per point in all.
+/// A kernel, and another that reads both halves of what it wrote in the call before: much of its
+/// part each core finds in the cache of another one. 32 bytes per point in all.
 Updates exchanged(std::int64_t n) {
   const Expr x = filled({2 * n});
   return {{x, cheap(filled({2 * n}))},
@@ -186,7 +186,7 @@ class Probes {
     d.parallel_latency = std::max(latency_.seconds() / kSeveral, d.launch_latency);
     d.bandwidth = 8.0 * kLarge / rest(memory_.seconds(), d.parallel_latency);
     d.cache_bandwidth = std::max(32 * static_cast<double>(exchanged_points()) /
-                                     rest(caches_.seconds(), 3 * d.parallel_latency),
+                                     rest(caches_.seconds(), 2 * d.parallel_latency),
                                  d.bandwidth);
     d.kernel_flops = 4 * kernel_cost(Prim::Tanh) * kMiddle /
                      rest(functions_.seconds() / kSeveral, d.parallel_latency);
