@@ -42,21 +42,24 @@ using Updates = std::vector<std::pair<Expr, Expr>>;
 /// `names`. Results go to shared variables: fresh memory would be part of the time.
 class Probe {
  public:
-  /// `warm`: calls before each one that counts, which bring its operands into caches.
-  Probe(const Updates& updates, int warm, std::vector<std::string_view> names = {""})
+  /// `calls` per round; if several, one before them brings operands into caches and wakes threads.
+  Probe(const Updates& updates, int calls, std::vector<std::string_view> names = {""})
       : function_(snug::function({}, std::vector<Expr>{}, with_profile(updates))),
         names_(std::move(names)),
-        warm_(warm),
+        calls_(calls),
         seconds_(names_.size()) {
     function_.call({});
   }
 
-  void run() {
-    for (int call = 0; call < warm_; ++call) function_.call({});
-    const std::vector<double> before = so_far();
-    function_.call({});
-    const std::vector<double> after = so_far();
-    for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(after[i] - before[i]);
+  void round() {
+    if (calls_ > 1) function_.call({});
+    std::vector<double> before = so_far();
+    for (int call = 0; call < calls_; ++call) {
+      function_.call({});
+      const std::vector<double> after = so_far();
+      for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(after[i] - before[i]);
+      before = after;
+    }
   }
 
   /// That of the first quarter: the fastest call is luckier than a step of a training, and others
@@ -84,7 +87,7 @@ class Probe {
 
   Function function_;
   std::vector<std::string_view> names_;
-  int warm_;
+  int calls_;
   std::vector<std::vector<double>> seconds_;  // by name and call
 };
 
@@ -148,7 +151,7 @@ Probe probe_of(const Convolution& c) {
   const Expr x = filled(images), w = filled(filters), dy = filled(results);
   const Expr y = conv2d(x, w, options);
   const std::vector<Expr> by = grad(sum(y * dy), std::vector<Expr>{x, w});
-  return Probe({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}}, 0,
+  return Probe({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}}, 1,
                {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
 }
 
@@ -160,8 +163,8 @@ class Probes {
   void round() {
     for (Probe* p : {&latency_, &caches_, &memory_, &functions_, &across_, &small_product_,
                      &product_, &filters_, &alone_})
-      p->run();
-    for (Probe& p : convolutions_) p.run();
+      p->round();
+    for (Probe& p : convolutions_) p.round();
   }
 
   DeviceInfo rates() const {
@@ -234,17 +237,20 @@ class Probes {
   static constexpr Convolution kConvolutions[] = {
       {56, 64, 64, 3, 1}, {14, 256, 256, 3, 1}, {28, 256, 128, 1, 1}};
 
+  static constexpr int kShort = 16, kMedium = 4;  // calls per round
   // As few bytes as a kernel on all cores can have.
-  Probe latency_{kernels<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }), 1};
-  Probe caches_{exchanged(exchanged_points()), 1};
-  Probe memory_{{{filled({kLarge}), cheap(filled({kLarge}))}}, 0};
+  Probe latency_{kernels<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }),
+                 kShort};
+  Probe caches_{exchanged(exchanged_points()), kShort};
+  Probe memory_{{{filled({kLarge}), cheap(filled({kLarge}))}}, 1};
   // Far more arithmetic than traffic.
   Probe functions_{kernels<float>(kMiddle, [](const Expr& x) { return tanh(tanh(tanh(tanh(x)))); }),
-                   1};
-  Probe across_{{{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}}, 1};
-  Probe small_product_{snug::products(32, 64, 32), 1};
+                   kMedium};
+  Probe across_{{{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}},
+                kMedium};
+  Probe small_product_{snug::products(32, 64, 32), kShort};
   // As layers have it: few rows, and a matrix that caches do not hold.
-  Probe product_{snug::products(kBatch, kSide, kSide), 0};
+  Probe product_{snug::products(kBatch, kSide, kSide), 1};
   Probe filters_ = probe_of(kFilters), alone_ = probe_of(kAlone);
   std::vector<Probe> convolutions_ = [] {
     std::vector<Probe> probes;
@@ -321,7 +327,7 @@ bool rounds(F&& round) {
 
 DeviceInfo measure_host(bool keep) {
   const WithoutMemoryBudget scope;
-  constexpr int kMost = 3;
+  constexpr int kMost = 2;
   Probes probes;
   bool busy = true;
   for (int again = 0; busy && again < kMost; ++again) busy = rounds([&] { probes.round(); });

@@ -113,8 +113,9 @@ double product_share(double m, double n, double k) {
 }
 
 double product_moves(const DeviceInfo& d, double m, double n, double k, double batch) {
-  // The second operand is copied into blocks; results are written part by part.
-  const double bytes = 4 * batch * (m * k + 2 * k * n + 4 * m * n);
+  // The second operand is copied into blocks where there are rows enough for that; results are
+  // written part by part.
+  const double bytes = 4 * batch * (m * k + (1 + share(m, 20)) * k * n + 4 * m * n);
   return bytes / bandwidth_for(d, bytes);
 }
 
