@@ -8,7 +8,6 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "api/function.h"
@@ -26,7 +25,7 @@ std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
 CodeKey key_of(const DeviceInfo& d, bool busy) {
-  return hash_bytes(fmt::format("rates 3 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+  return hash_bytes(fmt::format("rates 4 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
 
@@ -37,42 +36,60 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds so far in the steps whose names begin with `name`.
-double seconds_in(const Function& f, std::string_view name) {
-  double sum = 0;
-  for (const auto& step : f.profile().steps)
-    if (step.name.starts_with(name)) sum += step.seconds;
-  return sum;
-}
-
 using Updates = std::vector<std::pair<Expr, Expr>>;
 
-/// The time that a call usually spends in the steps whose names begin with each of `names`. Results
-/// go to shared variables: fresh memory would be part of the time.
-std::vector<double> typical(const Updates& updates, const std::vector<std::string_view>& names) {
-  constexpr std::size_t kCalls = 5;
-  FunctionOptions options;
-  options.profile = true;
-  options.updates = updates;
-  const Function f = function({}, std::vector<Expr>{}, options);
-  f.call({});  // warms up
-  std::vector<double> before, result;
-  for (std::string_view name : names) before.push_back(seconds_in(f, name));
-  std::vector<std::vector<double>> seconds(names.size());
-  for (std::size_t call = 0; call < kCalls; ++call) {
-    f.call({});
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const double now = seconds_in(f, names[i]);
-      seconds[i].push_back(now - before[i]);
-      before[i] = now;
+/// A function and the time that good calls of it spend in the steps whose names begin with each of
+/// `names`. Results go to shared variables: fresh memory would be part of the time.
+class Probe {
+ public:
+  /// `calls` per round; if several, one before them brings operands into caches and wakes threads.
+  Probe(const Updates& updates, int calls, std::vector<std::string_view> names = {""})
+      : function_(snug::function({}, std::vector<Expr>{}, with_profile(updates))),
+        names_(std::move(names)),
+        calls_(calls),
+        seconds_(names_.size()) {
+    function_.call({});
+  }
+
+  void round() {
+    if (calls_ > 1) function_.call({});
+    std::vector<double> before = so_far();
+    for (int call = 0; call < calls_; ++call) {
+      function_.call({});
+      const std::vector<double> after = so_far();
+      for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(after[i] - before[i]);
+      before = after;
     }
   }
-  for (std::vector<double>& of : seconds) {
-    std::nth_element(of.begin(), of.begin() + kCalls / 2, of.end());
-    result.push_back(of[kCalls / 2]);
+
+  /// That of the first quarter: the fastest call is luckier than a step of a training, and others
+  /// who use the machine slow many calls down.
+  double seconds(std::size_t name = 0) const {
+    std::vector<double> sorted = seconds_[name];
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 4];
   }
-  return result;
-}
+
+ private:
+  static FunctionOptions with_profile(const Updates& updates) {
+    FunctionOptions options;
+    options.profile = true;
+    options.updates = updates;
+    return options;
+  }
+  std::vector<double> so_far() const {
+    std::vector<double> sums(names_.size(), 0);
+    for (const auto& step : function_.profile().steps)
+      for (std::size_t i = 0; i < names_.size(); ++i)
+        if (step.name.starts_with(names_[i])) sums[i] += step.seconds;
+    return sums;
+  }
+
+  Function function_;
+  std::vector<std::string_view> names_;
+  int calls_;
+  std::vector<std::vector<double>> seconds_;  // by name and call
+};
 
 /// Numbers without zeros, which some kernels treat apart.
 template <class T>
@@ -84,62 +101,34 @@ Expr filled_with(const Dims& shape) {
 }
 Expr filled(const Dims& shape) { return filled_with<float>(shape); }
 
-/// Seconds of a kernel of `n` elements, where several run one after another and threads are still
-/// awake.
+constexpr int kSeveral = 8;  // tasks of a kind, one after another
+
+/// Several kernels of `n` elements, so that threads are awake.
 template <class T, class F>
-double loop_seconds(std::int64_t n, F&& compute) {
-  constexpr int kKernels = 8;
+Updates kernels(std::int64_t n, F&& compute) {
   Updates updates;
-  for (int i = 0; i < kKernels; ++i)
+  for (int i = 0; i < kSeveral; ++i)
     updates.emplace_back(filled_with<T>({n}), compute(filled_with<T>({n})));
-  return typical(updates, {""})[0] / kKernels;
+  return updates;
+}
+
+/// Several products (m, k) by (k, n), each of which has operands of its own.
+Updates products(std::int64_t m, std::int64_t n, std::int64_t k) {
+  Updates updates;
+  for (int i = 0; i < kSeveral; ++i)
+    updates.emplace_back(filled({m, n}), dot(filled({m, k}), filled({k, n})));
+  return updates;
 }
 
 Expr cheap(const Expr& x) { return x * 3.0F + 1.0F; }
 
-/// Latency and rates of fused loops.
-void measure_loops(DeviceInfo& d) {
-  // As few bytes as a kernel on all cores can have.
-  d.parallel_latency =
-      std::max(loop_seconds<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }),
-               d.launch_latency);
-  constexpr std::int64_t kMiddle = 2 * kParallelPoints;   // caches hold one kernel's operands
-  constexpr std::int64_t kLarge = std::int64_t{8} << 20;  // and not these
-  const auto rate = [&](double seconds) {
-    return 1 / std::max(seconds - d.parallel_latency, seconds / 2);
-  };
-  const Expr from = filled({kLarge}), to = filled({kLarge});
-  d.bandwidth = 8.0 * kLarge * rate(typical({{to, cheap(from)}}, {""})[0]);
-  // In a function operands often come from tasks that cut them otherwise among the cores.
-  constexpr double kForeign = 0.5;
-  d.cache_bandwidth =
-      std::max(kForeign * 8 * kMiddle * rate(loop_seconds<float>(kMiddle, cheap)), d.bandwidth);
-  // Far more arithmetic than traffic.
-  const auto functions = [](const Expr& x) { return tanh(tanh(tanh(tanh(x)))); };
-  d.kernel_flops =
-      4 * kernel_cost(Prim::Tanh) * kMiddle * rate(loop_seconds<float>(kMiddle, functions));
-  constexpr std::int64_t kRows = 600, kColumns = 500;
-  const Expr rows = filled({kRows, kColumns}), columns = filled({kColumns, kRows});
-  d.strided_elements =
-      kRows * kColumns * rate(typical({{columns, cheap(transpose(rows))}}, {""})[0]);
-}
-
-/// Seconds of one of several products (m, k) by (k, n), each of which has operands of its own.
-double product_seconds(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr int kProducts = 8;
-  Updates updates;
-  for (int i = 0; i < kProducts; ++i)
-    updates.emplace_back(filled({m, n}), dot(filled({m, k}), filled({k, n})));
-  return typical(updates, {"dot"})[0] / kProducts;
-}
-
-/// By a product as layers have it: few rows, and a matrix that caches do not hold.
-void measure_products(DeviceInfo& d) {
-  d.product_latency = std::max(product_seconds(32, 64, 32) - d.parallel_latency, 1e-9);
-  constexpr std::int64_t kRows = 128, kSide = 1024;
-  const double whole = product_seconds(kRows, kSide, kSide);
-  const double seconds = std::max(whole - d.parallel_latency - d.product_latency, whole / 2);
-  d.product_flops = 2.0 * kRows * kSide * kSide / seconds / product_share(kRows, kSide, kSide);
+/// A kernel, and another that reads both halves of what it wrote in the call before: much of its
+/// part each core finds in the cache of another one. 32 bytes per point in all.
+Updates exchanged(std::int64_t n) {
+  const Expr x = filled({2 * n});
+  return {{x, cheap(filled({2 * n}))},
+          {filled({n}), cheap(slice_axis(x, 0, 0, n))},
+          {filled({n}), cheap(slice_axis(x, 0, n, 2 * n))}};
 }
 
 struct Convolution {
@@ -151,8 +140,8 @@ struct Convolution {
   static constexpr std::int64_t kImages = 4;
 };
 
-/// Seconds of a convolution, its gradient by images and that by filters.
-std::vector<double> seconds_of(const Convolution& c) {
+/// A convolution, its gradient by images and that by filters.
+Probe probe_of(const Convolution& c) {
   ConvOptions options;
   options.border_mode = "half";
   options.groups = c.groups;
@@ -162,36 +151,113 @@ std::vector<double> seconds_of(const Convolution& c) {
   const Expr x = filled(images), w = filled(filters), dy = filled(results);
   const Expr y = conv2d(x, w, options);
   const std::vector<Expr> by = grad(sum(y * dy), std::vector<Expr>{x, w});
-  return typical({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}},
-                 {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
+  return Probe({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}}, 1,
+               {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
 }
 
-/// Of kinds that networks have: 3 x 3, 1 x 1 over more channels, and each channel by itself.
-void measure_convolutions(DeviceInfo& d) {
-  // Hardly more than the rearrangement of filters, three times.
-  const Convolution small{2, 512, 512, 3, 1};
-  const std::vector<double> first = seconds_of(small);
-  d.filter_elements = 3.0 * 512 * 512 * 9 / (first[0] + first[1] + first[2]);
-  double images = 0, by_images = 0, filters = 0, by_filters = 0;
-  for (const Convolution& c :
-       {Convolution{56, 64, 64, 3, 1}, {14, 256, 256, 3, 1}, {28, 256, 128, 1, 1}}) {
-    const std::vector<double> seconds = seconds_of(c);
-    const double taps = static_cast<double>(c.size * c.size), from = static_cast<double>(c.from),
-                 to = static_cast<double>(c.to);
-    const double besides = d.parallel_latency + from * to * taps / d.filter_elements;
-    const double forward = conv_share(d, to, from * taps), back = conv_share(d, from, to * taps);
-    images += c.work() / forward + c.work() / back;
-    by_images += std::max(seconds[0] + seconds[1] - 2 * besides, seconds[0]);
-    filters += c.work() / forward;
-    by_filters += std::max(seconds[2] - besides, seconds[2] / 2);
+/// What is measured. Rounds take the probes in turn, so that a while in which others have the
+/// machine spoils a round and not a rate, and operands of large tasks are not in caches, as in a
+/// step of a training.
+class Probes {
+ public:
+  void round() {
+    for (Probe* p : {&latency_, &caches_, &memory_, &functions_, &across_, &small_product_,
+                     &product_, &filters_, &alone_})
+      p->round();
+    for (Probe& p : convolutions_) p.round();
   }
-  d.conv_flops = images / by_images;
-  d.filter_flops = filters / by_filters;
-  const Convolution alone{28, 128, 128, 3, 128};
-  const std::vector<double> seconds = seconds_of(alone);
-  const double sum = seconds[0] + seconds[1] + seconds[2];
-  d.depthwise_flops = 3 * alone.work() / std::max(sum - 3 * d.parallel_latency, sum / 2);
-}
+
+  DeviceInfo rates() const {
+    DeviceInfo d = host_device();
+    loops(d);
+    products(d);
+    convolutions(d);
+    return d;
+  }
+
+ private:
+  /// On all cores, and well within their caches.
+  static std::int64_t exchanged_points() {
+    return std::min(kParallelPoints, host_device().cache_bytes / 36);
+  }
+  static double rest(double seconds, double besides) {
+    return std::max(seconds - besides, seconds / 2);
+  }
+
+  /// Latency and rates of fused loops.
+  void loops(DeviceInfo& d) const {
+    d.parallel_latency = std::max(latency_.seconds() / kSeveral, d.launch_latency);
+    d.bandwidth = 8.0 * kLarge / rest(memory_.seconds(), d.parallel_latency);
+    d.cache_bandwidth = std::max(32 * static_cast<double>(exchanged_points()) /
+                                     rest(caches_.seconds(), 2 * d.parallel_latency),
+                                 d.bandwidth);
+    d.kernel_flops = 4 * kernel_cost(Prim::Tanh) * kMiddle /
+                     rest(functions_.seconds() / kSeveral, d.parallel_latency);
+    d.strided_elements = kRows * kColumns / rest(across_.seconds(), d.parallel_latency);
+  }
+
+  void products(DeviceInfo& d) const {
+    d.product_latency = std::max(small_product_.seconds() / kSeveral - d.parallel_latency, 1e-9);
+    const double besides =
+        d.parallel_latency + d.product_latency + product_moves(d, kBatch, kSide, kSide);
+    d.product_flops = 2.0 * kBatch * kSide * kSide / rest(product_.seconds() / kSeveral, besides) /
+                      product_share(kBatch, kSide, kSide);
+  }
+
+  void convolutions(DeviceInfo& d) const {
+    d.filter_elements = 3.0 * kFilters.from * kFilters.to * kFilters.size * kFilters.size /
+                        (filters_.seconds(0) + filters_.seconds(1) + filters_.seconds(2));
+    double images = 0, by_images = 0, filters = 0, by_filters = 0;
+    for (std::size_t i = 0; i < std::size(kConvolutions); ++i) {
+      const Convolution& c = kConvolutions[i];
+      const Probe& p = convolutions_[i];
+      const double taps = static_cast<double>(c.size * c.size), from = static_cast<double>(c.from),
+                   to = static_cast<double>(c.to);
+      const double besides = d.parallel_latency + from * to * taps / d.filter_elements;
+      const double forward = conv_share(d, to, from * taps), back = conv_share(d, from, to * taps);
+      images += c.work() / forward + c.work() / back;
+      by_images += rest(p.seconds(0) + p.seconds(1), 2 * besides);
+      filters += c.work() / forward;
+      by_filters += rest(p.seconds(2), besides);
+    }
+    d.conv_flops = images / by_images;
+    d.filter_flops = filters / by_filters;
+    d.depthwise_flops =
+        3 * kAlone.work() /
+        rest(alone_.seconds(0) + alone_.seconds(1) + alone_.seconds(2), 3 * d.parallel_latency);
+  }
+
+  static constexpr std::int64_t kMiddle = 2 * kParallelPoints;  // caches hold one kernel's operands
+  static constexpr std::int64_t kLarge = std::int64_t{8} << 20;  // and not these
+  static constexpr std::int64_t kRows = 600, kColumns = 500;
+  static constexpr std::int64_t kBatch = 128, kSide = 1024;
+  // Hardly more than the rearrangement of filters, three times; and each channel by itself.
+  static constexpr Convolution kFilters{2, 512, 512, 3, 1}, kAlone{28, 128, 128, 3, 128};
+  // Of kinds that networks have: 3 x 3, and 1 x 1 over more channels.
+  static constexpr Convolution kConvolutions[] = {
+      {56, 64, 64, 3, 1}, {14, 256, 256, 3, 1}, {28, 256, 128, 1, 1}};
+
+  static constexpr int kShort = 16, kMedium = 4;  // calls per round
+  // As few bytes as a kernel on all cores can have.
+  Probe latency_{kernels<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }),
+                 kShort};
+  Probe caches_{exchanged(exchanged_points()), kShort};
+  Probe memory_{{{filled({kLarge}), cheap(filled({kLarge}))}}, 1};
+  // Far more arithmetic than traffic.
+  Probe functions_{kernels<float>(kMiddle, [](const Expr& x) { return tanh(tanh(tanh(tanh(x)))); }),
+                   kMedium};
+  Probe across_{{{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}},
+                kMedium};
+  Probe small_product_{snug::products(32, 64, 32), kShort};
+  // As layers have it: few rows, and a matrix that caches do not hold.
+  Probe product_{snug::products(kBatch, kSide, kSide), 1};
+  Probe filters_ = probe_of(kFilters), alone_ = probe_of(kAlone);
+  std::vector<Probe> convolutions_ = [] {
+    std::vector<Probe> probes;
+    for (const Convolution& c : kConvolutions) probes.push_back(probe_of(c));
+    return probes;
+  }();
+};
 
 /// The rates that are measured, in the order of the file.
 constexpr double DeviceInfo::*kRates[] = {
@@ -239,24 +305,22 @@ Usage usage() {
   return {seconds(u.ru_utime) + seconds(u.ru_stime), static_cast<double>(u.ru_nivcsw)};
 }
 
-/// One measurement of everything; others who use the machine at the same time make it `busy`.
-DeviceInfo measure_once() {
+/// Calls `round` several times; whether others used the machine at the same time.
+template <class F>
+bool rounds(F&& round) {
+  constexpr int kRounds = 6;
   // Interruptions per second of work, and the share of the time that at least one core worked:
   // another program that runs makes more of the one and less of the other.
   constexpr double kInterruptions = 50, kWorking = 0.9;
   const auto begin = std::chrono::steady_clock::now();
   const Usage before = usage();
-  DeviceInfo d = host_device();
-  measure_loops(d);
-  measure_products(d);
-  measure_convolutions(d);
+  for (int i = 0; i < kRounds; ++i) round();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Usage after = usage();
   const double worked = after.seconds - before.seconds;
-  d.measured_busy = after.interruptions - before.interruptions > kInterruptions * worked ||
-                    worked < kWorking * seconds;
-  return d;
+  return after.interruptions - before.interruptions > kInterruptions * worked ||
+         worked < kWorking * seconds;
 }
 
 }  // namespace
@@ -264,17 +328,11 @@ DeviceInfo measure_once() {
 DeviceInfo measure_host(bool keep) {
   const WithoutMemoryBudget scope;
   constexpr int kMost = 2;
-  DeviceInfo best = measure_once();
-  for (int again = 1; best.measured_busy && again < kMost; ++again) {
-    const DeviceInfo d = measure_once();
-    if (!d.measured_busy) {
-      best = d;
-      break;
-    }
-    // What others took can only have made it slower; what is below 1 is seconds.
-    for (const auto rate : kRates)
-      best.*rate = d.*rate < 1 ? std::min(best.*rate, d.*rate) : std::max(best.*rate, d.*rate);
-  }
+  Probes probes;
+  bool busy = true;
+  for (int again = 0; busy && again < kMost; ++again) busy = rounds([&] { probes.round(); });
+  DeviceInfo best = probes.rates();
+  best.measured_busy = busy;
   CodeCache cache(CodeCache::default_directory());
   if (keep && cache.on())
     cache.store(key_of(host_device(), best.measured_busy), {kSymbol, as_text(best)});

@@ -48,6 +48,9 @@ double predict_work(const DeviceInfo& device, const Node& node, std::span<const 
 /// The share of the measured rates that sizes allow: in a product of (m, k) and (k, n), and in a
 /// convolution to `to` channels, each of which sums up `terms` products.
 double product_share(double m, double n, double k);
+/// The seconds in which such products move their operands and results, which the arithmetic waits
+/// for.
+double product_moves(const DeviceInfo& device, double m, double n, double k, double batch = 1);
 double conv_share(const DeviceInfo& device, double to, double terms);
 /// What an instruction of a fused loop costs, in additions.
 double kernel_cost(Prim prim);

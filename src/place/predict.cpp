@@ -112,6 +112,13 @@ double product_share(double m, double n, double k) {
   return share(m, 20) * share(n, 20) * share(k, 12);
 }
 
+double product_moves(const DeviceInfo& d, double m, double n, double k, double batch) {
+  // The second operand is copied into blocks where there are rows enough for that; results are
+  // written part by part.
+  const double bytes = 4 * batch * (m * k + (1 + share(m, 20)) * k * n + 4 * m * n);
+  return bytes / bandwidth_for(d, bytes);
+}
+
 double conv_share(const DeviceInfo& d, double to, double terms) {
   const double padded = std::ceil(to / d.lanes) * d.lanes;  // whole vectors of channels
   return to / padded * share(padded, 0.6 * d.lanes) * share(terms, 26);
@@ -123,7 +130,6 @@ struct Rate {
   double measured = 0;  // operations per second where all sizes are large; 0: not known
   double share = 1;     // of it that these sizes reach
   double before = 0;    // seconds that pass besides
-  double moved = 0;     // seconds that moving bytes takes at least
 };
 
 Rate conv_rate(const DeviceInfo& d, const Node& node, std::string_view op, std::span<const Dims> in,
@@ -133,17 +139,19 @@ Rate conv_rate(const DeviceInfo& d, const Node& node, std::string_view op, std::
   const double groups = static_cast<double>(node.attrs.integer("groups"));
   double to = static_cast<double>(filters[0]) / groups, from = static_cast<double>(filters[1]);
   const double taps = count(filters) / std::max(1.0, to * groups * from);
-  if (groups > 1 && to == 1 && from == 1) return {d.depthwise_flops, 1};
+  if (groups > 1 && to == 1 && from == 1) {
+    // The gradient visits every pixel of the images, whatever the strides.
+    const double visited = by_images ? std::min(1.0, count(in[1]) / count(out[0])) : 1;
+    return {d.depthwise_flops, visited};
+  }
   if (by_images) std::swap(to, from);
   return {by_filters ? d.filter_flops : d.conv_flops, conv_share(d, to, from * taps),
           d.filter_elements > 0 ? count(filters) / d.filter_elements : 0};
 }
 
 Rate product_rate(const DeviceInfo& d, double batch, double m, double n, double k) {
-  // The second operand is copied into blocks; results are written part by part.
-  const double bytes = 4 * batch * (m * k + 2 * k * n + 4 * m * n);
-  return {d.product_flops, product_share(m, n, k), d.product_latency,
-          bytes / bandwidth_for(d, bytes)};
+  return {d.product_flops, product_share(m, n, k),
+          d.product_latency + product_moves(d, m, n, k, batch)};
 }
 
 Rate rate_of(const DeviceInfo& d, const Node& node, std::span<const Dims> in,
@@ -168,7 +176,7 @@ double predict_work(const DeviceInfo& device, const Node& node, std::span<const 
   const double operations = predict_operations(node, in, out, in_dtypes);
   const Rate rate = rate_of(device, node, in, out);
   if (rate.measured <= 0) return operations / device.flops;
-  return rate.before + std::max(operations / (rate.measured * rate.share), rate.moved);
+  return rate.before + operations / (rate.measured * rate.share);
 }
 
 double predict_seconds(const DeviceInfo& device, const Node& node, std::span<const Dims> in,

@@ -115,7 +115,7 @@ const DeviceInfo& host_device() {
 }
 
 double bandwidth_for(const DeviceInfo& d, double bytes) {
-  constexpr double kShared = 16;  // caches that cores share: this many times those of their own
+  constexpr double kShared = 8;  // caches that cores share: this many times those of their own
   if (d.cache_bandwidth <= 0) return d.bandwidth;
   const double times = bytes / static_cast<double>(std::max<std::int64_t>(d.cache_bytes, 1));
   const double out = std::clamp(std::log(times) / std::log(kShared), 0.0, 1.0);

@@ -233,6 +233,7 @@ class ConvCall : public native::Call {
     call->operands_ = operands;
     call->compute_ = compute;
     call->workspace = chain->workspace();
+    call->parallel = site.threads > 1;  // oneDNN decides by itself how many threads work
     call->chain_ = std::move(chain);
     return call;
   }

@@ -108,6 +108,7 @@ class MatmulCall : public native::Call {
   MatmulCall(const CallSite& site, Epilogue epilogue, std::shared_ptr<const Chain> chain)
       : Call(site), epilogue_(epilogue), chain_(std::move(chain)) {
     workspace = chain_->workspace();
+    parallel = threads_ > 1;  // oneDNN decides by itself how many threads work
   }
   void run(const RunArgs& args) const override {
     if (same_layout(in(args, 0), in_[0]) && same_layout(in(args, 1), in_[1]) &&
