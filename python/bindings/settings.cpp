@@ -32,8 +32,16 @@ void bind_settings(nb::module_& m) {
       },
       nb::arg("hook").none(), "Calls hook(outputs) after every op that is applied; None: no more.");
   m.def(
-      "parse_bytes", [](const std::string& text) { return parse_bytes(text); }, nb::arg("text"),
-      "The number of bytes that a text like '4GiB' means.");
+      "amount_fault",
+      [](const std::string& text) -> std::optional<std::pair<std::string, std::string>> {
+        try {
+          parse_bytes(text, "");
+        } catch (const Error& e) {
+          return std::pair(e.message(), e.hint());
+        }
+        return std::nullopt;
+      },
+      nb::arg("text"), "What is wrong with a text like '4GiB', and the hint; None if nothing is.");
   // snug._config has checked the names and amounts.
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {

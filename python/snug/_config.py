@@ -41,10 +41,9 @@ def _budget(value: Any) -> str | int | None:
         raise Bad(f"expected None, bytes or text like '4GiB', got {value!r}")
     if value is None or value == "None":
         return None
-    try:
-        _core.parse_bytes(str(value))
-    except ValueError:
-        raise Bad(f"{value!r} is no amount of memory", "for example '512MiB' or '4GB'") from None
+    fault = _core.amount_fault(str(value))
+    if fault is not None:
+        raise Bad(*fault)
     return value
 
 

@@ -43,6 +43,15 @@ def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
     return kind(_core.error_text(title, message, hint))
 
 
+def memory_text(what: str, memory: str | int | None) -> str:
+    """An argument `memory` as the core takes it."""
+    if memory is None:
+        return ""
+    if not isinstance(memory, (str, int)) or isinstance(memory, bool):
+        raise error(TypeError, f"{what}: memory must be bytes or text like '4GiB', got {memory!r}")
+    return str(memory)
+
+
 def warn(text: str) -> None:
     """A warning at the line of the user that called the package."""
     frame, level = sys._getframe(1), 2

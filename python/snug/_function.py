@@ -8,7 +8,7 @@ from typing import Any
 
 from snug import _core
 from snug._config import config
-from snug._errors import UnusedInputError, error, warn
+from snug._errors import UnusedInputError, error, memory_text, warn
 from snug._mode import Mode, get_mode
 from snug._options import check_precision, compile_options
 
@@ -366,10 +366,7 @@ def function(
     _count("contexts", contexts, 1)
     _count("micro_batches", micro_batches, 0)
     check_precision("function", precision, activations)
-    if memory is not None and not isinstance(memory, (str, int)):
-        raise error(
-            TypeError, f"function: memory must be bytes or text like '4GiB', got {memory!r}"
-        )
+    budget = memory_text("function", memory)
     named = {entry["name"]: entry["variable"] for entry in entries if entry["name"]}
     hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
     for x, _ in hints:
@@ -380,7 +377,7 @@ def function(
         givens=given_pairs,
         shapes=hints,
         name=name or "",
-        memory="" if memory is None else str(memory),
+        memory=budget,
         micro_batches=micro_batches,
         recompute=bool(recompute),
         offload="" if offload is None else os.fspath(offload),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from snug import _core
-from snug._errors import error
+from snug._errors import error, memory_text
 
 
 class MaxBatch(NamedTuple):
@@ -35,8 +35,4 @@ def max_batch(
     """
     if not isinstance(f, _core.Function):
         raise error(TypeError, f"max_batch: a compiled function is needed, got {type(f).__name__}")
-    if memory is not None and not isinstance(memory, (str, int)):
-        raise error(
-            TypeError, f"max_batch: memory must be bytes or text like '4GiB', got {memory!r}"
-        )
-    return MaxBatch(*f._max_batch("" if memory is None else str(memory), axis, *shapes, **named))
+    return MaxBatch(*f._max_batch(memory_text("max_batch", memory), axis, *shapes, **named))

@@ -2,38 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
 
 namespace snug {
+namespace {
 
-std::uint64_t parse_bytes(const std::string& text) {
+/// Bytes of a unit in any case; 0 if it is none.
+double unit_bytes(std::string_view unit) {
+  constexpr std::string_view kPrefixes = "kmgtp";
+  std::string name;
+  for (char c : unit) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (name.empty() || name == "b") return 1;
+  const std::size_t power = kPrefixes.find(name[0]) + 1;
+  if (power == 0 || (name.substr(1) != "b" && name.substr(1) != "ib")) return 0;
+  return std::pow(name.size() == 2 ? 1000. : 1024., static_cast<double>(power));
+}
+
+}  // namespace
+
+std::uint64_t parse_bytes(std::string_view text, std::string_view what) {
   if (text.empty()) return 0;
-  std::size_t used = 0;
+  auto refuse = [&](const char* why, const char* hint) {
+    const std::string place = what.empty() ? "" : fmt::format("{}: ", what);
+    fail(Fault::Value, fmt::format("{}'{}' is {}", place, text, why), hint);
+  };
+  const char* const end = text.data() + text.size();
   double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  std::string unit = text.substr(used);
-  unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
-  constexpr std::pair<const char*, double> kUnits[] = {{"", 1},
-                                                       {"B", 1},
-                                                       {"KiB", 1024.},
-                                                       {"MiB", 1048576.},
-                                                       {"GiB", 1073741824.},
-                                                       {"TiB", 1099511627776.},
-                                                       {"kB", 1e3},
-                                                       {"KB", 1e3},
-                                                       {"MB", 1e6},
-                                                       {"GB", 1e9},
-                                                       {"TB", 1e12}};
-  for (auto [name, factor] : kUnits)
-    if (used > 0 && unit == name && number > 0) return static_cast<std::uint64_t>(number * factor);
-  fail(Fault::Value, fmt::format("memory: '{}' is no amount of memory", text),
-       "for example \"512MiB\" or \"4GB\"");
+  auto [rest, error] = std::from_chars(text.data(), end, number);
+  while (rest < end && *rest == ' ') ++rest;
+  const double bytes = number * unit_bytes({rest, static_cast<std::size_t>(end - rest)});
+  if (error == std::errc::result_out_of_range || bytes >= 0x1p63)
+    refuse("more than any machine has", "amounts are less than 8 EiB");
+  if (error != std::errc() || !(bytes >= 1))
+    refuse("no amount of memory",
+           "a number above 0 of bytes, or with a unit: KB, MB, GB, TB, PB (powers of 1000), KiB, "
+           "MiB, GiB, TiB, PiB (of 1024); for example \"512MiB\" or \"4GB\"");
+  return static_cast<std::uint64_t>(bytes);
 }
 
 std::string describe_bytes(std::uint64_t bytes) {

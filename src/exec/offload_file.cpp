@@ -44,7 +44,11 @@ OffloadFile::OffloadFile(std::string directory)
     fail(Fault::Value, fmt::format("offload: '{}' is kept in memory (tmpfs)", directory_),
          "a file there would save nothing; give a directory on a disk");
   file_ = open_file(directory_);
-  if (file_ < 0) throw FileError(directory_, "offload", errno, kAnother);
+  if (file_ >= 0) return;
+  // The directory is there: of one where files cannot be made the system says that it is not.
+  if (errno == ENOENT)
+    fail(Fault::Value, fmt::format("offload: no file can be made in '{}'", directory_), kAnother);
+  throw FileError(directory_, "offload", errno, kAnother);
 }
 
 OffloadFile::~OffloadFile() {

@@ -8,11 +8,11 @@ namespace {
 
 /// The lowest gap of `bytes`, walking up over what is taken.
 struct GapFinder {
-  std::int64_t bytes, at = 0;
+  std::int64_t bytes, alignment, at = 0;
   /// False: the gap below `begin` is large enough.
   bool pass(std::int64_t begin, std::int64_t end) {
     if (begin >= at && begin - at >= bytes) return false;
-    at = std::max(at, end);
+    if (end > at) at = align_up(end, alignment);
     return true;
   }
 };
@@ -27,8 +27,8 @@ class PlacedByOffset {
     order_.push_back(0);
   }
 
-  std::int64_t lowest_gap(const SectionItem& item) const {
-    GapFinder gap{item.bytes};
+  std::int64_t lowest_gap(const SectionItem& item, std::int64_t alignment) const {
+    GapFinder gap{item.bytes, alignment};
     for (std::uint32_t b : order_)
       if (!pass(blocks_[b], item, gap)) break;
     return gap.at;
@@ -116,7 +116,7 @@ class PlacedBySection {
     end_.assign(2 * leaves_, 0);
   }
 
-  std::int64_t lowest_gap(const SectionItem& item) {
+  std::int64_t lowest_gap(const SectionItem& item, std::int64_t alignment) {
     taken_.clear();
     stack_.assign(1, {1, leaves_});
     while (!stack_.empty()) {
@@ -134,7 +134,7 @@ class PlacedBySection {
       stack_.push_back({2 * node, width / 2});
     }
     std::sort(taken_.begin(), taken_.end());
-    GapFinder gap{item.bytes};
+    GapFinder gap{item.bytes, alignment};
     for (auto [begin, end] : taken_)
       if (!gap.pass(begin, end)) break;
     return gap.at;
@@ -158,11 +158,11 @@ class PlacedBySection {
 
 template <class Placed>
 std::int64_t place(std::span<const SectionItem> items, std::span<const std::uint32_t> order,
-                   std::span<std::int64_t> offsets) {
+                   std::span<std::int64_t> offsets, std::span<const std::int64_t> alignments) {
   Placed placed(items);
   std::int64_t height = 0;
   for (std::uint32_t i : order) {
-    offsets[i] = placed.lowest_gap(items[i]);
+    offsets[i] = placed.lowest_gap(items[i], alignments.empty() ? 1 : alignments[i]);
     if (offsets[i] > INT64_MAX - items[i].bytes) return -1;
     height = std::max(height, offsets[i] + items[i].bytes);
     placed.add(i, offsets[i]);
@@ -195,10 +195,11 @@ std::uint64_t count_meetings(std::span<const SectionItem> items) {
 }
 
 std::int64_t first_fit(std::span<const SectionItem> items, std::span<const std::uint32_t> order,
-                       std::uint64_t meetings, std::span<std::int64_t> offsets) {
+                       std::uint64_t meetings, std::span<std::int64_t> offsets,
+                       std::span<const std::int64_t> alignments) {
   const bool few = tree_cost(meetings) < list_cost(items.size());
-  return few ? place<PlacedBySection>(items, order, offsets)
-             : place<PlacedByOffset>(items, order, offsets);
+  return few ? place<PlacedBySection>(items, order, offsets, alignments)
+             : place<PlacedByOffset>(items, order, offsets, alignments);
 }
 
 }  // namespace snug

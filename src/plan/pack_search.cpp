@@ -15,6 +15,18 @@ std::uint64_t mix(std::uint64_t x) {
 
 constexpr std::int64_t kNone = INT64_MAX;
 
+/// The least common multiple, or 0 if it is too large to be of use.
+std::int64_t common_multiple(std::span<const std::int64_t> numbers) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  std::int64_t all = 1;
+  for (std::int64_t n : numbers) {
+    if (n > kMost) return 0;
+    all = std::lcm(all, n);
+    if (all > kMost) return 0;
+  }
+  return all;
+}
+
 }  // namespace
 
 bool PackSearch::Failures::contains(std::uint64_t key, std::int64_t capacity) const {
@@ -34,8 +46,11 @@ void PackSearch::Failures::add(std::uint64_t key, std::int64_t capacity) {
   e = {key, e.key == key ? std::max(e.capacity, capacity) : capacity};
 }
 
-PackSearch::PackSearch(std::span<const SectionItem> items)
+PackSearch::PackSearch(std::span<const SectionItem> items, const Alignments& alignments)
     : items_(items),
+      multiples_(alignments.multiples),
+      padding_(alignments.padding),
+      common_multiple_(common_multiple(alignments.multiples)),
       offset_(items.size(), 0),
       lowest_(items.size(), 0),
       support_(items.size(), 0),
@@ -49,6 +64,8 @@ PackSearch::PackSearch(std::span<const SectionItem> items)
   floor_.resize(sections);
   candidates_.resize(sections);
   blocked_.resize(sections);
+  reaches_top_.resize(sections);
+  for (std::int64_t p : padding_) most_padding_ = std::max(most_padding_, p);
 }
 
 void PackSearch::sort_items(std::size_t kind) {
@@ -74,7 +91,8 @@ void PackSearch::sort_items(std::size_t kind) {
   for (std::uint32_t r = 0; r < keys.size(); ++r) rank_[keys[r].item] = r;
 }
 
-PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::uint64_t work) {
+PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::int64_t padding,
+                                    std::uint64_t work) {
   constexpr std::size_t kOrders = 6;
   std::vector<std::uint32_t> all(items_.size());
   std::iota(all.begin(), all.end(), 0);
@@ -82,37 +100,58 @@ PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::uint64_t work) {
                    [&](auto a, auto b) { return items_[a].first < items_[b].first; });
   if (!load_.empty() && *std::max_element(load_.begin(), load_.end()) > capacity)
     return Outcome::Impossible;
+  open_measure_ = capacity * (most_padding_ + 1) - padding;
+  short_.clear();
+  for (std::int64_t p : padding_) short_.push_back(p < padding);
   work_limit_ = work_ + work;
   for (std::uint64_t turn = 2 * items_.size();; turn *= 2)
     for (std::size_t kind = 0; kind < kOrders; ++kind) {
       sort_items(kind);
       node_limit_ = nodes_ + turn;
       gave_up_ = false;
-      if (solve(all, capacity, 0)) return Outcome::Found;
+      if (solve({all, capacity, !short_.empty()}, 0)) return Outcome::Found;
       if (!gave_up_) return Outcome::Impossible;
       if (work_ > work_limit_) return Outcome::GaveUp;
     }
 }
 
-/// Places `items`, in order of their first section, below the capacity.
-bool PackSearch::solve(std::span<const std::uint32_t> items, std::int64_t capacity,
-                       std::size_t depth) {
+bool PackSearch::solve(const Left& left, std::size_t depth) {
   while (levels_.size() <= depth) levels_.emplace_back();
   Level& level = levels_[depth];
-  level.items.assign(items.begin(), items.end());
-  if (!split(level, capacity)) return false;
+  level.items.assign(left.items.begin(), left.items.end());
+  if (!split(level, left.capacity, left.open)) return false;
   for (const Part& part : level.parts)
-    if (!node(std::span(level.items).subspan(part.begin, part.end - part.begin), part.capacity,
+    if (!node({std::span(level.items).subspan(part.begin, part.end - part.begin), part.capacity,
+               part.open},
               depth))
       return false;
   return true;
 }
 
-/// Parts that share no section, small ones first. An item in all sections of its part goes to the
-/// top: what lies above it in a packing can as well go down by its bytes.
-bool PackSearch::split(Level& level, std::int64_t capacity) {
+/// A part whose items are all short or all not has one capacity for all.
+void PackSearch::close(const Level& level, Part& part) const {
+  if (!part.open) return;
+  const auto begin = level.items.begin() + static_cast<long>(part.begin);
+  const auto end = level.items.begin() + static_cast<long>(part.end);
+  const auto shorts = std::count_if(begin, end, [&](auto i) { return short_[i]; });
+  part.open = shorts > 0 && shorts < end - begin;
+  if (shorts == end - begin) --part.capacity;
+}
+
+/// Whether an item in all sections of a part may go to its top: what lies above it in a packing can
+/// as well go down by its size, which must keep all multiples, and it then ends where nothing ended
+/// higher.
+bool PackSearch::goes_to_top(std::uint32_t item, const Part& part) const {
+  if (part.open && short_[item]) return false;
+  return multiples_.empty() ||
+         (common_multiple_ > 0 && items_[item].bytes % common_multiple_ == 0 &&
+          part.capacity % multiples_[item] == 0);
+}
+
+/// Parts that share no section, small ones first; without the items that go to the top.
+bool PackSearch::split(Level& level, std::int64_t capacity, bool is_open) {
   level.parts.clear();
-  level.open.assign(1, {0, level.items.size(), capacity});
+  level.open.assign(1, {0, level.items.size(), capacity, is_open});
   while (!level.open.empty()) {
     const Part open = level.open.back();
     level.open.pop_back();
@@ -121,23 +160,23 @@ bool PackSearch::split(Level& level, std::int64_t capacity) {
       std::uint32_t end = first + 1;
       while (stop < open.end && items_[level.items[stop]].first < end)
         end = std::max(end, items_[level.items[stop++]].end);
+      Part part{begin, stop, open.capacity, open.open};
+      close(level, part);
       std::size_t kept = begin;
-      std::int64_t below = open.capacity;
       for (std::size_t k = begin; k < stop; ++k) {
         const std::uint32_t i = level.items[k];
-        if (items_[i].first != first || items_[i].end != end) {
+        if (items_[i].first != first || items_[i].end != end || !goes_to_top(i, part)) {
           level.items[kept++] = i;
           continue;
         }
-        below -= items_[i].bytes;
-        if (lowest_[i] > below) return false;
-        offset_[i] = below;
+        part.capacity -= items_[i].bytes;
+        part.open = false;
+        if (lowest_[i] > part.capacity) return false;
+        offset_[i] = part.capacity;
       }
       if (kept == begin) continue;
-      if (kept < stop)
-        level.open.push_back({begin, kept, below});
-      else
-        level.parts.push_back({begin, stop, below});
+      part.end = kept;
+      (kept < stop ? level.open : level.parts).push_back(part);
     }
   }
   std::stable_sort(level.parts.begin(), level.parts.end(),
@@ -146,8 +185,8 @@ bool PackSearch::split(Level& level, std::int64_t capacity) {
 }
 
 /// One connected part. Raising floors goes on in the same node.
-bool PackSearch::node(std::span<const std::uint32_t> items, std::int64_t capacity,
-                      std::size_t depth) {
+bool PackSearch::node(const Left& left, std::size_t depth) {
+  const std::span<const std::uint32_t> items = left.items;
   const std::size_t mark = trail_.size();
   Level& level = levels_[depth];
   level.keys.clear();
@@ -159,31 +198,30 @@ bool PackSearch::node(std::span<const std::uint32_t> items, std::int64_t capacit
     }
     Choice choice;
     State state = State::Unsupported;
-    while (state == State::Unsupported) state = choose(items, capacity, choice);
+    while (state == State::Unsupported) state = choose(left, choice);
     if (state == State::Dead) break;
-    level.keys.push_back(hash(items));
+    level.keys.push_back(hash(left));
     level.branches.clear();
     for (std::uint32_t i : items)
       if (is_candidate_[i] && covers(i, choice.section)) level.branches.push_back(i);
     std::sort(level.branches.begin(), level.branches.end(),
               [&](auto a, auto b) { return rank_[a] < rank_[b]; });
-    found = try_branches(items, capacity, depth, choice.floor);
+    found = try_branches(left, depth, choice.floor);
     if (found || gave_up_ || choice.raised < 0) break;
     // All packings with a candidate on the floor of this section are ruled out, so those left need
     // not ask whether an item above could move down to it.
     for (std::uint32_t i : items)
       if (covers(i, choice.section) && lowest_[i] < choice.raised)
-        set_lowest(i, choice.raised, support_[i]);
+        set_lowest(i, aligned(i, choice.raised), support_[i]);
   }
   undo(mark);
   if (!found && !gave_up_)
-    for (std::uint64_t key : level.keys) failures_.add(key, capacity);
+    for (std::uint64_t key : level.keys) failures_.add(key, measure(left));
   return found;
 }
 
 /// Places each of the level's branches on the floor and solves the rest.
-bool PackSearch::try_branches(std::span<const std::uint32_t> items, std::int64_t capacity,
-                              std::size_t depth, std::int64_t floor) {
+bool PackSearch::try_branches(const Left& left, std::size_t depth, std::int64_t floor) {
   Level& level = levels_[depth];
   for (std::size_t b = 0; b < level.branches.size() && !gave_up_; ++b) {
     const std::uint32_t i = level.branches[b];
@@ -191,20 +229,23 @@ bool PackSearch::try_branches(std::span<const std::uint32_t> items, std::int64_t
         level.branches.begin(), level.branches.begin() + static_cast<long>(b),
         [&](std::uint32_t other) {
           return items_[other].first == items_[i].first && items_[other].end == items_[i].end &&
-                 items_[other].bytes == items_[i].bytes;
+                 items_[other].bytes == items_[i].bytes &&
+                 (multiples_.empty() || multiples_[other] == multiples_[i]) &&
+                 (!left.open || short_[other] == short_[i]);
         });
     if (tried) continue;
     const std::size_t mark = trail_.size();
     const std::int64_t top = floor + items_[i].bytes;
     offset_[i] = floor;
     level.rest.clear();
-    for (std::uint32_t other : items) {
+    for (std::uint32_t other : left.items) {
       if (other == i) continue;
       level.rest.push_back(other);
-      if (meet(i, other))
-        set_lowest(other, std::max(lowest_[other], top), std::max(support_[other], top));
+      if (!meet(i, other)) continue;
+      const std::int64_t place = aligned(other, top);
+      set_lowest(other, std::max(lowest_[other], place), std::max(support_[other], place));
     }
-    const bool found = solve(level.rest, capacity, depth + 1);
+    const bool found = solve({level.rest, left.capacity, left.open}, depth + 1);
     undo(mark);
     if (found) return true;
   }
@@ -212,11 +253,12 @@ bool PackSearch::try_branches(std::span<const std::uint32_t> items, std::int64_t
 }
 
 /// The section to branch on, or that there is no solution.
-PackSearch::State PackSearch::choose(std::span<const std::uint32_t> items, std::int64_t capacity,
-                                     Choice& best) {
-  if (!raise_unsupported(items, capacity)) return State::Dead;
-  if (failures_.contains(hash(items), capacity)) return State::Dead;
-  if (!sum_up(items, capacity) || could_move_down(items)) return State::Dead;
+PackSearch::State PackSearch::choose(const Left& left, Choice& best) {
+  const std::span<const std::uint32_t> items = left.items;
+  const std::int64_t capacity = left.capacity;
+  if (!raise_unsupported(left)) return State::Dead;
+  if (failures_.contains(hash(left), measure(left))) return State::Dead;
+  if (!sum_up(left) || could_move_down(items)) return State::Dead;
   find_candidates(items);
   const std::uint32_t begin = items_[items.front()].first;
   best.options = -1;
@@ -240,7 +282,8 @@ PackSearch::State PackSearch::choose(std::span<const std::uint32_t> items, std::
 
 /// An item stands on another one wherever it cannot be moved down: where nothing placed reaches up
 /// to its lowest place, it waits for one of those left.
-bool PackSearch::raise_unsupported(std::span<const std::uint32_t> items, std::int64_t capacity) {
+bool PackSearch::raise_unsupported(const Left& left) {
+  const std::span<const std::uint32_t> items = left.items;
   constexpr int kRounds = 3;
   bool changed = true;
   for (int round = 0; round < kRounds && changed; ++round) {
@@ -251,7 +294,9 @@ bool PackSearch::raise_unsupported(std::span<const std::uint32_t> items, std::in
       for (std::uint32_t other : items)
         if (other != i && meet(i, other)) top = std::min(top, lowest_[other] + items_[other].bytes);
       work_ += items.size();
-      if (top == kNone || top > capacity - items_[i].bytes) return false;
+      if (top == kNone) return false;
+      top = aligned(i, top);
+      if (top > left.capacity - (left.open && short_[i]) - items_[i].bytes) return false;
       if (top <= lowest_[i]) continue;
       set_lowest(i, top, support_[i]);
       changed = true;
@@ -261,28 +306,36 @@ bool PackSearch::raise_unsupported(std::span<const std::uint32_t> items, std::in
 }
 
 /// Bytes and floors of the sections. False: in some section the items that cannot go below some
-/// place have more bytes than there are from there on.
-bool PackSearch::sum_up(std::span<const std::uint32_t> items, std::int64_t capacity) {
+/// place have more bytes than there are from there on. Items of an open part that are all short
+/// have one unit less, as if there were one more byte of them.
+bool PackSearch::sum_up(const Left& left) {
+  const std::span<const std::uint32_t> items = left.items;
   by_lowest_.assign(items.begin(), items.end());
   std::sort(by_lowest_.begin(), by_lowest_.end(),
             [&](auto a, auto b) { return lowest_[a] > lowest_[b]; });
   const std::uint32_t begin = items_[items.front()].first;
   std::uint32_t end = begin;
   for (std::uint32_t i : items) end = std::max(end, items_[i].end);
-  std::fill(bytes_.begin() + begin, bytes_.begin() + end, 0);
+  std::fill(bytes_.begin() + begin, bytes_.begin() + end, left.open ? 1 : 0);
+  if (left.open) std::fill(reaches_top_.begin() + begin, reaches_top_.begin() + end, 0);
   std::fill(floor_.begin() + begin, floor_.begin() + end, kNone);
   part_end_ = end;
   work_ += 8 * items.size() + (end - begin);
   for (std::uint32_t i : by_lowest_) {
     const std::int64_t bytes = items_[i].bytes, lowest = lowest_[i];
     std::int64_t most = 0;
+    if (left.open && !short_[i])
+      for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s) {
+        bytes_[s] -= !reaches_top_[s];
+        reaches_top_[s] = 1;
+      }
     for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s) {
       bytes_[s] += bytes;
       most = std::max(most, bytes_[s]);
       floor_[s] = lowest;
     }
     work_ += items_[i].end - items_[i].first;
-    if (most > capacity - lowest) return false;
+    if (most > left.capacity - lowest) return false;
   }
   return true;
 }
@@ -329,14 +382,14 @@ std::int64_t PackSearch::next_floor(std::span<const std::uint32_t> items, std::u
     work_ += items.size();
     for (std::uint32_t other : items)
       if (!covers(other, section) && meet(i, other))
-        next = std::min(next, lowest_[other] + items_[other].bytes);
+        next = std::min(next, aligned(i, lowest_[other] + items_[other].bytes));
   }
   return next;
 }
 
-std::uint64_t PackSearch::hash(std::span<const std::uint32_t> items) const {
-  std::uint64_t sum = 0;
-  for (std::uint32_t i : items) sum += mix(mix(i) ^ static_cast<std::uint64_t>(lowest_[i]));
+std::uint64_t PackSearch::hash(const Left& left) const {
+  std::uint64_t sum = left.open ? mix(0) : 0;
+  for (std::uint32_t i : left.items) sum += mix(mix(i) ^ static_cast<std::uint64_t>(lowest_[i]));
   return sum;
 }
 

@@ -10,6 +10,7 @@ namespace snug {
 struct PackItem {
   std::int64_t lower = 0, upper = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t alignment = 1;  // of the offset: any number above 0
 };
 
 /// Offsets such that items alive at the same time do not overlap.
@@ -38,8 +39,9 @@ Packing pack_quickly(std::span<const PackItem> items);
 Packing pack_thoroughly(std::span<const PackItem> items, const PackLimits& limits = {});
 
 /// Knows nothing of the packers. The first fault of a packing: two items alive at the same time
-/// that overlap, or one that is not inside the height; "" if there is none.
+/// that overlap, one that is not inside the height or not at a multiple of its alignment; "" if
+/// there is none. The text calls items by their names; without names, "item 3".
 std::string find_fault(std::span<const PackItem> items, std::span<const std::uint64_t> offsets,
-                       std::uint64_t height);
+                       std::uint64_t height, std::span<const std::string> names = {});
 
 }  // namespace snug

@@ -118,6 +118,59 @@ TEST(Packing, SearchFindsAndProvesTheLowestHeight) {
   EXPECT_GT(above_load, 0);
 }
 
+/// The lowest height by putting items one after the other onto what is below them, in all orders
+/// of their offsets.
+std::uint64_t lowest_aligned(const Items& items, std::vector<std::int64_t>& offsets,
+                             std::int64_t last, std::uint64_t height, std::uint64_t best) {
+  bool all = true;
+  for (std::size_t i = 0; i < items.size() && height < best; ++i) {
+    if (offsets[i] >= 0) continue;
+    all = false;
+    std::uint64_t at = 0;
+    for (std::size_t j = 0; j < items.size(); ++j)
+      if (offsets[j] >= 0 && items[i].lower < items[j].upper && items[j].lower < items[i].upper)
+        at = std::max(at, static_cast<std::uint64_t>(offsets[j]) + items[j].bytes);
+    at = (at + items[i].alignment - 1) / items[i].alignment * items[i].alignment;
+    if (static_cast<std::int64_t>(at) < last) continue;
+    offsets[i] = static_cast<std::int64_t>(at);
+    best = lowest_aligned(items, offsets, offsets[i], std::max(height, at + items[i].bytes), best);
+    offsets[i] = -1;
+  }
+  return all ? std::min(best, height) : best;
+}
+
+TEST(Packing, AlignedItemsReachTheLowestHeight) {
+  EXPECT_EQ(thorough({{0, 3, 10, 8}, {0, 3, 7, 8}}).height, 18U);
+  EXPECT_EQ(thorough({{0, 3, 7, 8}, {0, 3, 10, 8}}, {.capacity = 18}).height, 18U);
+  std::mt19937 rng(11);
+  for (int round = 0; round < 3000; ++round) {
+    Items items = random_items(rng, 2 + static_cast<int>(rng() % 5), 6, 40);
+    // All of one alignment, of powers of two, of any.
+    const std::uint64_t common = 1 + rng() % 16;
+    for (PackItem& item : items)
+      item.alignment = round % 3 == 0   ? common
+                       : round % 3 == 1 ? std::uint64_t{1} << rng() % 5
+                                        : 1 + rng() % 16;
+    const Packing p = thorough(items);
+    std::vector<std::int64_t> offsets(items.size(), -1);
+    const std::uint64_t lowest = lowest_aligned(items, offsets, 0, 0, UINT64_MAX);
+    ASSERT_EQ(p.height, lowest) << "round " << round;
+    EXPECT_TRUE(p.proved());
+    EXPECT_EQ(thorough(items, {.capacity = lowest}).height, lowest);
+    EXPECT_GT(thorough(items, {.capacity = lowest - 1}).bound, lowest - 1);
+  }
+}
+
+TEST(Packing, ManyAlignedItems) {
+  std::mt19937 rng(12);
+  for (bool mixed : {false, true}) {
+    Items items = random_items(rng, 3000, 2000, 100000);
+    for (PackItem& item : items) item.alignment = mixed ? std::uint64_t{1} << rng() % 7 : 64;
+    const Packing p = quick(items);
+    EXPECT_LT(p.height, p.bound + p.bound / 8);
+  }
+}
+
 /// A rectangle cut in two again and again, across or along time.
 Items guillotine(std::mt19937& rng, std::size_t pieces, std::int64_t times, std::uint64_t height) {
   Items items = {{0, times, height}};

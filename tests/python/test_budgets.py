@@ -1,5 +1,7 @@
 """Random graphs under budgets, budgets of whole functions, and many calls with changing shapes."""
 
+import json
+import pathlib
 import subprocess
 import sys
 
@@ -212,3 +214,27 @@ def test_ten_thousand_calls_with_changing_shapes():
     assert run.returncode == 0, run.stderr
     growth, _ = map(int, run.stdout.split())
     assert growth <= 64 * 1024
+
+
+@pytest.mark.parametrize(
+    "text, bytes", [("4gib", 4 << 30), ("1.5 KB", 1500), ("2pb", 2 * 10**15), ("1PiB", 1 << 50)]
+)
+def test_units_of_memory(text, bytes):
+    tool = [pathlib.Path(sys.executable).parent / "snug", "plan", "logistic", "--batch", "1"]
+    done = subprocess.run([*tool, "--json", "--memory", text], capture_output=True, text=True)
+    assert json.loads(done.stdout)["budget"] == bytes
+
+
+@pytest.mark.parametrize(
+    "text", ["inf", "1e30", "99999999999999999999GiB", "nan", "0x10", "4G", "4Gi", "0", "-1", "0.5"]
+)
+def test_amounts_that_are_refused(text):
+    with pytest.raises(ValueError, match=r"is (no amount of memory|more than any machine has)"):
+        snug.function([], T.constant(1.0) * 2, memory=text)
+    with pytest.raises(ValueError, match=r"config.memory: '.*' is (no amount|more than)"):
+        snug.config.memory = text
+
+
+def test_true_is_no_amount():
+    with pytest.raises(TypeError, match="memory must be bytes or text"):
+        snug.function([], T.constant(1.0) * 2, memory=True)

@@ -58,13 +58,46 @@ def test_columns_by_other_names(tmp_path):
     assert json.loads(pack(tmp_path, text, "--json").stdout)["height"] == 12
 
 
-@pytest.mark.parametrize("other, height", [(16, 21), (8, 21)])
+@pytest.mark.parametrize("other, height", [(16, 21), (8, 13), (6, 11)])
 def test_alignment(tmp_path, other, height):
     out = tmp_path / "out.csv"
     text = f"id,lower,upper,size,alignment\na,0,2,5,16\nb,1,3,5,{other}\n"
     answer = json.loads(pack(tmp_path, text, "--json", "--output", out).stdout)
     assert answer["height"] == height
-    assert all(int(r["offset"]) % 16 == 0 for r in csv.DictReader(out.open()))
+    rows = list(csv.DictReader(out.open()))
+    assert all(int(r["offset"]) % int(r["alignment"]) == 0 for r in rows)
+    moved = out.read_text().replace(f"{other},0\n", f"{other},1\n").replace("16,0\n", "16,1\n")
+    assert "is not aligned to" in pack(tmp_path, moved, "--check", status=1).stdout
+
+
+def test_only_the_last_buffer_needs_no_padding(tmp_path):
+    text = "lower,upper,size,alignment\n0,3,10,8\n0,3,7,8\n"
+    answer = json.loads(pack(tmp_path, text, "--json", "--capacity", "18").stdout)
+    assert answer["height"] == answer["bound"] == 18 and answer["fits"]
+
+
+def test_check_names_buffers(tmp_path):
+    text = "id,lower,upper,size,offset\na,0,3,4,0\nb,0,3,4,2\n"
+    done = pack(tmp_path, text, "--check", status=1)
+    assert done.stdout == '"a" (line 2) and "b" (line 3) overlap\n'
+    answer = json.loads(pack(tmp_path, text, "--check", "--json", status=1).stdout)
+    assert not answer["valid"] and "overlap" in answer["fault"]
+    text = "lower,upper,size,offset\n0,3,4,0\n0,3,4,2\n"
+    assert "line 2 and line 3" in pack(tmp_path, text, "--check", status=1).stdout
+
+
+def test_a_mark_of_utf8_is_no_column(tmp_path):
+    assert "proved" in pack(tmp_path, "\ufeff" + BUFFERS).stdout
+
+
+def test_capacity_is_blamed(tmp_path):
+    error = pack(tmp_path, BUFFERS, "--capacity", "lots", status=1).stderr
+    assert "--capacity: 'lots' is no amount" in error
+
+
+def test_directory(tmp_path):
+    done = subprocess.run([TOOL, "pack", tmp_path], capture_output=True, text=True)
+    assert done.returncode == 1 and "is a directory" in done.stderr
 
 
 HEADER = "id,lower,upper,size\n"
@@ -86,7 +119,7 @@ HEADER = "id,lower,upper,size\n"
         ("id,lower,upper,size,hint\na,0,1,5,-1\nb,0,1,5,3\n", 'column "hint"'),
         ("id,lower,upper,size,gaps\na,0,9,5,2-3\n", 'column "gaps"'),
         ("id,lower,upper,size,offset\na,0,9,5,0\n", 'column "offset"'),
-        ("id,lower,upper,size,alignment\na,0,9,5,4\nb,0,9,5,6\n", 'column "alignment"'),
+        ("id,lower,upper,size,alignment\na,0,9,5,0\n", "alignment 0 is less than 1"),
     ],
 )
 def test_bad_files(tmp_path, text, message):

@@ -19,23 +19,8 @@ struct PackOptions {
   bool json = false, check = false;
 };
 
-/// Sizes are rounded up to the alignment, so that all offsets are multiples of it.
-std::vector<snug::PackItem> aligned(const PackFile& file) {
-  std::vector<snug::PackItem> items = file.items;
-  for (snug::PackItem& i : items) {
-    if (i.bytes > INT64_MAX - (file.alignment - 1))
-      snug::fail(Fault::Value, fmt::format("pack: a size of {} cannot be aligned to {}", i.bytes,
-                                           file.alignment));
-    i.bytes = (i.bytes + file.alignment - 1) / file.alignment * file.alignment;
-  }
-  return items;
-}
-
-std::uint64_t height_of(const PackFile& file, const std::vector<std::uint64_t>& offsets) {
-  std::uint64_t height = 0;
-  for (std::size_t k = 0; k < offsets.size(); ++k)
-    height = std::max(height, offsets[k] + file.items[k].bytes);
-  return height;
+std::uint64_t capacity_of(const PackOptions& o, std::uint64_t otherwise) {
+  return o.capacity.empty() ? otherwise : snug::parse_bytes(o.capacity, "--capacity");
 }
 
 std::string verdict(const snug::Packing& p, std::uint64_t capacity) {
@@ -72,28 +57,25 @@ void print(const PackOptions& o, const PackFile& file, const snug::Packing& p,
 }
 
 snug::Packing solve(const PackOptions& o, const PackFile& file, std::uint64_t capacity) {
-  const std::vector<snug::PackItem> items = aligned(file);
-  snug::Packing p = snug::pack_thoroughly(items, {.capacity = capacity, .work = o.work});
-  const std::string fault = snug::find_fault(items, p.offsets, p.height);
+  snug::Packing p = snug::pack_thoroughly(file.items, {.capacity = capacity, .work = o.work});
+  const std::string fault = snug::find_fault(file.items, p.offsets, p.height, file.names);
   if (!fault.empty()) snug::internal_error("pack", fault);
-  if (file.alignment > 1) {
-    // What was rounded up is no part of the height; of mixed alignments only the load is a bound.
-    const snug::Packing exact = snug::pack_quickly(file.items);
-    p.height = height_of(file, p.offsets);
-    if (file.mixed_alignment || p.bound < exact.load + file.alignment) p.bound = exact.load;
-    p.bound = std::min(p.bound, p.height);
-    p.load = exact.load;
-    p.load_at = exact.load_at;
-  }
   return p;
 }
 
 int check(const PackFile& file, const PackOptions& o) {
   if (file.offsets.size() != file.items.size() || file.items.empty())
     snug::fail(Fault::Value, fmt::format("pack: {} has no column \"offset\" to check", o.file));
-  const std::uint64_t height = o.capacity.empty() ? UINT64_MAX : snug::parse_bytes(o.capacity);
-  const std::string fault = snug::find_fault(file.items, file.offsets, height);
-  fmt::print("{}\n", fault.empty() ? "no two buffers overlap" : fault);
+  const std::string fault =
+      snug::find_fault(file.items, file.offsets, capacity_of(o, UINT64_MAX), file.names);
+  if (o.json) {
+    nlohmann::ordered_json j{
+        {"file", o.file}, {"buffers", file.items.size()}, {"valid", fault.empty()}};
+    if (!fault.empty()) j["fault"] = fault;
+    fmt::print("{}\n", j.dump(2));
+  } else {
+    fmt::print("{}\n", fault.empty() ? "no two buffers overlap" : fault);
+  }
   return fault.empty() ? 0 : 1;
 }
 
@@ -104,7 +86,7 @@ int pack(const PackOptions& o) {
     snug::fail(Fault::Unsupported,
                fmt::format("pack: {}: column \"offset\": fixed offsets are not supported", o.file),
                "remove the column, or check it: snug pack FILE --check");
-  const std::uint64_t capacity = o.capacity.empty() ? 0 : snug::parse_bytes(o.capacity);
+  const std::uint64_t capacity = capacity_of(o, 0);
   const std::clock_t start = std::clock();
   const snug::Packing p = solve(o, file, capacity);
   print(o, file, p, capacity, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);

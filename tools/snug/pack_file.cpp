@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 namespace {
@@ -46,12 +47,16 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : stream_(path) {
     file_.path = path;
+    if (std::filesystem::is_directory(path))
+      snug::fail(Fault::Value, fmt::format("pack: {} is a directory", path),
+                 "give a CSV file with the columns id,lower,upper,size");
     if (!stream_)
       snug::fail(Fault::Value, fmt::format("pack: cannot open {}: {}", path, std::strerror(errno)));
   }
 
   PackFile read() {
     if (!next()) bad("the file is empty", "the first line names the columns: id,lower,upper,size");
+    if (line_.starts_with("\xef\xbb\xbf")) line_.erase(0, 3);  // a mark of UTF-8
     file_.header = line_;
     read_header();
     while (next()) {
@@ -59,14 +64,6 @@ class Reader {
       read_row();
     }
     if (stream_.bad()) bad("the file cannot be read");
-    for (std::uint64_t a : alignments_) file_.alignment = std::max(file_.alignment, a);
-    for (std::uint64_t a : alignments_) {
-      file_.mixed_alignment |= a != file_.alignment;
-      if (file_.alignment % a)
-        snug::fail(Fault::Unsupported,
-                   fmt::format("pack: {}: column \"alignment\": {} does not divide {}", file_.path,
-                               a, file_.alignment));
-    }
     return std::move(file_);
   }
 
@@ -126,8 +123,9 @@ class Reader {
     if (fields.size() != columns_.size())
       bad(fmt::format("{} fields, the header has {}", fields.size(), columns_.size()));
     snug::PackItem item;
+    std::string name = fmt::format("line {}", number_);
     for (std::size_t k = 0; k < fields.size(); ++k) switch (columns_[k]) {
-        case Column::Id: break;
+        case Column::Id: name = fmt::format("\"{}\" (line {})", fields[k], number_); break;
         case Column::Lower: item.lower = number(fields[k], k); break;
         case Column::Upper: item.upper = number(fields[k], k); break;
         case Column::Last:
@@ -136,7 +134,7 @@ class Reader {
           ++item.upper;
           break;
         case Column::Size: item.bytes = count(fields[k], k, 0); break;
-        case Column::Alignment: alignments_.push_back(count(fields[k], k, 1)); break;
+        case Column::Alignment: item.alignment = count(fields[k], k, 1); break;
         case Column::Offset: file_.offsets.push_back(count(fields[k], k, 0)); break;
         case Column::Hint:
           if (number(fields[k], k) >= 0)
@@ -149,6 +147,7 @@ class Reader {
     if (item.lower >= item.upper)
       bad(fmt::format("lower {} is not less than upper {}", item.lower, item.upper));
     file_.items.push_back(item);
+    file_.names.push_back(std::move(name));
     file_.rows.push_back(line_);
   }
 
@@ -157,7 +156,6 @@ class Reader {
   std::size_t number_ = 0;
   std::vector<Column> columns_;
   std::vector<std::string> names_;
-  std::vector<std::uint64_t> alignments_;
   PackFile file_;
 };
 

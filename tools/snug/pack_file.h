@@ -10,9 +10,8 @@ struct PackFile {
   std::string path;
   std::string header;
   std::vector<std::string> rows;       // as read
-  std::vector<snug::PackItem> items;   // one per row, sizes as in the file
-  std::uint64_t alignment = 1;         // of all offsets: the largest in the file
-  bool mixed_alignment = false;        // some ask for less
+  std::vector<snug::PackItem> items;   // one per row
+  std::vector<std::string> names;      // of the items in messages: id and line
   std::vector<std::uint64_t> offsets;  // of the column "offset", if there is one
 };
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "api/measure_device.h"
 #include "base/bytes.h"
 #include "commands.h"
 
@@ -126,6 +127,11 @@ std::string seconds_text(double seconds) {
   return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", 1e3 * seconds);
 }
 
+const char* rates_remark() {
+  const snug::DeviceInfo* host = snug::measured_host_if_known();
+  return host && host->measured_busy ? "; rates measured on a busy machine" : "";
+}
+
 /// `report`: null if there is no plan.
 nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const MemoryReport* report,
                                bool fits, const std::vector<Remedy>& remedies) {
@@ -177,7 +183,8 @@ int plan(const PlanOptions& o) {
   }
   fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
   if (r.seconds > 0)
-    fmt::print("  {:<18} {:>11}   predicted\n", "step time", seconds_text(r.seconds));
+    fmt::print("  {:<18} {:>11}   predicted{}\n", "step time", seconds_text(r.seconds),
+               rates_remark());
   if (budget == 0) return 0;
   if (fits) {
     const std::vector<std::string> used = techniques(r);
@@ -207,8 +214,8 @@ int fit(const PlanOptions& o) {
   const std::vector<std::string> used = techniques(r);
   fmt::print("{}", r.describe());
   if (r.seconds > 0)
-    fmt::print("  {:<18} {:>11}   predicted, {} per row\n", "step time", seconds_text(r.seconds),
-               seconds_text(r.seconds / static_cast<double>(rows)));
+    fmt::print("  {:<18} {:>11}   predicted, {} per row{}\n", "step time", seconds_text(r.seconds),
+               seconds_text(r.seconds / static_cast<double>(rows)), rates_remark());
   fmt::print("the largest batch that fits is {}{}\n", rows,
              used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
   return 0;
@@ -246,6 +253,13 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptio
   return command;
 }
 
+CLI::Option* add_budget(CLI::App& command, PlanOptions& o) {
+  return command.add_option("--memory", o.memory, "The budget, as 4GiB")
+      ->check([](const std::string& text) {
+        return text.empty() ? "an amount is needed, as 4GiB" : std::string();
+      });
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app, int& status) {
@@ -260,7 +274,7 @@ void add_plan(CLI::App& app, int& status) {
   command->add_option("--batch", o->batch, "Rows per step")
       ->check(CLI::Range(1, 1000000000))
       ->capture_default_str();
-  command->add_option("--memory", o->memory, "The budget, as 4GiB");
+  add_budget(*command, *o);
   command->add_flag("--recompute", o->recompute, "Tasks may run again to keep to the budget");
   command->add_option("--micro-batch", o->micro_batches, "The batch runs in so many slices")
       ->check(CLI::Range(1, 1000000000))
@@ -274,6 +288,6 @@ void add_fit(CLI::App& app, int& status) {
   CLI::App* command = add_common(
       app, "fit", "The largest batch of a model that fits a budget, and the fastest way.", *o);
   command->footer("Example:\n  snug fit vgg16 --memory 4GiB");
-  command->add_option("--memory", o->memory, "The budget, as 4GiB")->required();
+  add_budget(*command, *o)->required();
   command->callback([o, &status] { status = fit(*o); });
 }
