@@ -1,5 +1,6 @@
 """Random graphs under budgets, budgets of whole functions, and many calls with changing shapes."""
 
+import re
 import subprocess
 import sys
 
@@ -212,3 +213,26 @@ def test_ten_thousand_calls_with_changing_shapes():
     assert run.returncode == 0, run.stderr
     growth, _ = map(int, run.stdout.split())
     assert growth <= 64 * 1024
+
+
+def test_refusals_name_budgets_that_work():
+    x = T.fmatrix("x")
+    w = snug.shared(np.zeros((64, 256), "float32"), "w")
+    make = lambda **how: snug.function([x], T.tanh(T.dot(x, w)).sum(axis=0), **how)
+    whole = {"micro_batches": 1, "recompute": False}
+    rows = np.ones((512, 64), "float32")
+    with pytest.raises(MemoryError, match=r"needs .*impossible") as refusal:
+        make(memory=10).memory((512, 64))
+    smallest = re.search(r'memory="(\d+)"', str(refusal.value))[1]
+    assert make(memory=smallest).memory((512, 64)).peak <= int(smallest)
+    other = snug.shared(np.zeros(1 << 18, "float32"), "other")
+    snug.config.memory = snug.process_memory().counted + (64 << 10)
+    try:
+        with pytest.raises(MemoryError, match=r"of config\.memory=.* other variables") as refusal:
+            make(**whole)(rows)
+        assert "(axis 0 of x)" in str(refusal.value)
+        snug.config.memory = re.search(r'config\.memory="(\d+)"', str(refusal.value))[1]
+        assert make(**whole)(rows).shape == (256,)
+    finally:
+        snug.config.memory = None
+    assert other.get_value().size == 1 << 18
