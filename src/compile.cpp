@@ -84,9 +84,10 @@ void with_frontiers(const Program& program, const PreparedTasks& tasks, bool rec
   }
 }
 
-std::string memory_error_text(std::uint64_t needed, std::uint64_t budget) {
-  return fmt::format("needs {} ({} bytes), the budget is {} ({} bytes)", describe_bytes(needed),
-                     needed, describe_bytes(budget), budget);
+/// `found`: there is a plan that needs that much; else none needs less.
+std::string memory_error_text(std::uint64_t needed, bool found, std::uint64_t budget) {
+  return fmt::format("needs {}{} ({} bytes), the budget is {} ({} bytes)", found ? "" : "at least ",
+                     describe_bytes(needed), needed, describe_bytes(budget), budget);
 }
 
 }  // namespace
@@ -127,13 +128,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
       return link(l, planned, std::move(tasks), std::move(bounds));
   }
   std::uint64_t room = 0;
-  if (options.budget) {
-    if (fixed_bytes >= options.budget)
-      throw OverBudget(fixed_bytes, memory_error_text(fixed_bytes, options.budget) +
-                                        ": impossible, since shared variables, outputs and "
-                                        "constants take that much");
-    room = options.budget - fixed_bytes;
-  }
+  if (options.budget > fixed_bytes) room = options.budget - fixed_bytes;
+  const bool too_much_stays = fixed_bytes > options.budget;  // whatever the arena needs
   Floor floor;
   std::optional<Fitted> fitted;
   const bool techniques = options.recompute || options.disk;
@@ -142,18 +138,23 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                    fitted = fit_with_loops(l.program, tasks, techniques ? room : 0, floor,
                                            {options.recompute, options.find_smallest}, frontiers);
                  });
-  if (fitted && options.budget && fitted->plan.bytes > room) {
-    floor.smallest = fitted->plan.bytes;
+  bool found = floor.smallest > floor.bound;  // else the bound stands for it
+  if (fitted && options.budget && (too_much_stays || fitted->plan.bytes > room)) {
+    found = !techniques || fitted->plan.bytes == floor.bound;
+    if (found) floor.smallest = fitted->plan.bytes;
     fitted.reset();
   }
   if (!fitted) {
+    std::string why = room < floor.bound || too_much_stays ? "impossible" : "no plan was found";
+    if (too_much_stays)
+      why += fmt::format(", since shared variables, outputs and constants take {}",
+                         describe_bytes(fixed_bytes));
+    if (found && !floor.proved())
+      why += fmt::format(", and none is below {}", describe_bytes(fixed_bytes + floor.bound));
     throw OverBudget(
         fixed_bytes + floor.smallest,
-        fmt::format("{}: {}{}", memory_error_text(fixed_bytes + floor.smallest, options.budget),
-                    room < floor.bound ? "impossible" : "no plan was found",
-                    floor.proved() ? ""
-                                   : fmt::format(", and none is below {}",
-                                                 describe_bytes(fixed_bytes + floor.bound))),
+        fmt::format("{}: {}",
+                    memory_error_text(fixed_bytes + floor.smallest, found, options.budget), why),
         "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
         "memory=");
   }
@@ -166,17 +167,6 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   planned->bound = floor.bound;
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
-}
-
-Floor find_floor(const Lowered& l, const SizeBounds& bounds, const CallKind& kind,
-                 const CompileOptions& options, const std::shared_ptr<FrontierUser>& user) {
-  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
-  tasks.sizes.sizes = bounds.high;
-  Floor floor;
-  with_frontiers(l.program, tasks, true, options, user, [&](ProgramFrontiers& frontiers) {
-    floor = Fitter(l.program, tasks.sizes, true, &frontiers.whole).floor();
-  });
-  return floor;
 }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {

@@ -72,10 +72,6 @@ std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bound
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user = nullptr);
 
-/// How low the arena can be, if tasks may run again.
-Floor find_floor(const Lowered& lowered, const SizeBounds& bounds, const CallKind& kind,
-                 const CompileOptions& options, const std::shared_ptr<FrontierUser>& user);
-
 /// The libraries that compute an op on the host, the first choice first.
 std::vector<std::string_view> libraries_of(const OpDef& op);
 

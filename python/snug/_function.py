@@ -371,7 +371,11 @@ def function(
     hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
     for x, _ in hints:
         if not any(entry["variable"] is x for entry in entries):
-            raise error(ValueError, f"function: shapes has {x}, which is no input")
+            raise error(
+                ValueError,
+                f"function: shapes has {x}, which is no input",
+                "write a dict of inputs and their shapes: shapes={x: (64, 784)}",
+            )
     options = compile_options(
         updates=update_pairs,
         givens=given_pairs,

@@ -9,7 +9,8 @@ from snug._errors import error, memory_text
 
 
 class MaxBatch(NamedTuple):
-    """The largest batch that fits: its rows (0 if none fits) and its plan."""
+    """The largest batch that fits: its rows and its plan. If not even one row fits: 0, and the
+    plan of one row without a budget."""
 
     rows: int
     plan: _core.MemoryReport

@@ -166,6 +166,7 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
   }
   if (fastest || !refusal) return best;
   if (FunctionImpl* way = choose_rounded(from)) return way;
+  if (planner_) throw OverBudget(*refusal);
   refuse(from, *refusal);
 }
 

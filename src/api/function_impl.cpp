@@ -54,8 +54,11 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.strict_math = options.strict_math;
   compile_.threads = options.threads > 0 ? options.threads : available_threads();
   compile_.budget = parse_bytes(options.memory);
-  if (const std::uint64_t share = share_of_process(); share)
-    compile_.budget = compile_.budget ? std::min(compile_.budget, share) : share;
+  if (const std::uint64_t share = share_of_process();
+      share && (compile_.budget == 0 || share < compile_.budget)) {
+    compile_.budget = share;
+    process_budget_ = memory_budget();
+  }
   compile_.recompute = options.recompute;
   if (compile_.budget) compile_.device = &measured_host();
   if (!options.offload.empty()) compile_.disk = measured_disk(options.offload);
@@ -178,7 +181,7 @@ void FunctionImpl::plan_for_hints(const std::vector<Expr>& inputs,
   }
 }
 
-std::uint64_t FunctionImpl::share_of_process() const {
+std::uint64_t FunctionImpl::share_of_process() {
   const std::uint64_t budget = memory_budget();
   if (budget == 0) return 0;
   std::unordered_set<const Storage*> own;
@@ -190,8 +193,8 @@ std::uint64_t FunctionImpl::share_of_process() const {
       bytes += static_cast<std::uint64_t>(value->storage->bytes());
   }
   const MemoryAccount account = memory_account();
-  const std::uint64_t others = account.total() - account.arenas - std::min(account.shared, bytes);
-  return budget > others ? budget - others : 1;  // 0 is no limit
+  taken_by_others_ = account.total() - account.arenas - std::min(account.shared, bytes);
+  return budget > taken_by_others_ ? budget - taken_by_others_ : 1;  // 0 is no limit
 }
 
 void FunctionImpl::collect_locks() {

@@ -117,7 +117,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::uint64_t arena_for(std::span<const ArgView> arguments);
   /// What the budget of the process leaves to this function and the variables it reaches; 0: there
   /// is none.
-  std::uint64_t share_of_process() const;
+  std::uint64_t share_of_process();
   void collect_locks();
   void lock(CallContext& context, std::span<const ArgView> arguments);
   void unlock(CallContext& context) noexcept;
@@ -147,7 +147,19 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, const SizeSources& from,
                                         std::string& assumed) const;
   std::shared_ptr<const Executable> plan_for(const SizeSources& from, std::string& assumed);
+  /// What a plan may do.
+  struct Ways {
+    std::uint64_t budget = 0;
+    bool recompute = false;
+    std::int64_t micro_batches = 1;
+    RoundActivations round = RoundActivations::Never;
+    std::optional<DiskRates> disk = {};
+    bool find_smallest = true;  // as CompileOptions has it
+  };
   MemoryReport report(const SizeSources& from);
+  /// The plan of the smallest budget above `ways.budget` that one was found for by these ways, if
+  /// that is below `most`.
+  std::optional<MemoryReport> smallest_plan(const SizeSources& from, Ways ways, std::int64_t most);
   std::vector<Remedy> remedies(const SizeSources& from, std::uint64_t budget);
   [[noreturn]] void refuse(const SizeSources& from, const Error& why);
   /// Another way to run a call may be chosen to fit the budget.
@@ -172,15 +184,6 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
                                                       : RoundActivations::Never;
   }
   using Planner = std::shared_ptr<FunctionImpl>;
-  /// What a plan may do.
-  struct Ways {
-    std::uint64_t budget = 0;
-    bool recompute = false;
-    std::int64_t micro_batches = 1;
-    RoundActivations round = RoundActivations::Never;
-    std::optional<DiskRates> disk = {};
-    bool find_smallest = true;  // as CompileOptions has it
-  };
   Ways own_ways() const {
     return {compile_.budget, compile_.recompute, compile_.micro_batches,
             compile_.round,  compile_.disk,      compile_.find_smallest};
@@ -198,6 +201,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void run_reference(CallContext& context, std::span<std::byte* const> outputs);
 
   FunctionOptions options_;
+  std::uint64_t process_budget_ = 0;   // of the process when this was made, if that decides its own
+  std::uint64_t taken_by_others_ = 0;  // of it
   CompileOptions compile_;
   Graph graph_;                          // as captured
   std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for

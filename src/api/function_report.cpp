@@ -130,13 +130,10 @@ std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
   std::lock_guard guard(compile_mutex_);
   Ways ways = plain_ways();
   ways.recompute = true;
-  const Planner plain = planner(ways);
-  const MemoryReport r = plain->report(from);
-  std::string assumed;
-  const std::shared_ptr<const Executable> e = plain->plan_for(from, assumed);
-  const Floor floor =
-      find_floor(*e->lowered, e->bounds, e->planned->kind, plain->compile_, frontiers_);
-  return r.peak - r.arena + static_cast<std::int64_t>(floor.smallest);
+  const std::int64_t plain = planner(ways)->report(from).peak;
+  ways.budget = 1;
+  const std::optional<MemoryReport> smallest = smallest_plan(from, ways, plain);
+  return smallest ? smallest->peak : plain;
 }
 
 MemoryReport FunctionImpl::report(const SizeSources& from) {

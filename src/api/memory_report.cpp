@@ -54,7 +54,7 @@ std::string list_alive(const std::vector<MemoryReport::Alive>& alive) {
       rest += a.bytes;
       continue;
     }
-    std::string line = fmt::format("    {:>11}   {:<13} {:<{}}  {:<{}}  {}", amount(a.bytes),
+    std::string line = fmt::format("    {:>11}   {:<13}  {:<{}}  {:<{}}  {}", amount(a.bytes),
                                    name_of(a.what), a.op, ops, a.shape, shapes, a.where);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }

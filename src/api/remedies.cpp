@@ -44,11 +44,34 @@ std::int64_t largest(std::int64_t most, F&& fits) {
 }
 
 std::string time_text(const Remedy& r) {
-  if (r.kind == Remedy::Kind::Memory || r.time_ratio <= 0) return "";
+  if (r.time_ratio <= 0) return "";
+  if (r.kind == Remedy::Kind::Memory && !r.recompute && r.count <= 1) return "";
   const double percent = 100 * (r.time_ratio - 1);
   if (std::abs(percent) < 1)
     return r.kind == Remedy::Kind::Batch ? "same time per row" : "same time";
   return fmt::format("{:+.0f} % time{}", percent, r.kind == Remedy::Kind::Batch ? " per row" : "");
+}
+
+/// What a plan within more memory does to keep to it.
+std::string how_text(const Remedy& r) {
+  if (r.kind != Remedy::Kind::Memory) return "";
+  std::string text = r.count > 1 ? fmt::format(", in {} slices", r.count) : "";
+  return text + (r.recompute ? ", tasks run again" : "");
+}
+
+/// One line per remedy, each after its label.
+std::string describe_rows(std::span<const std::string> labels, std::span<const Remedy> remedies) {
+  std::size_t width = 28;
+  for (const std::string& label : labels) width = std::max(width, label.size());
+  std::string text;
+  for (std::size_t i = 0; i < remedies.size(); ++i) {
+    std::string remark = time_text(remedies[i]) + how_text(remedies[i]);
+    if (remark.starts_with(", ")) remark.erase(0, 2);
+    std::string line =
+        fmt::format("  {:<{}} {:>11}   {}", labels[i], width, amount(remedies[i].peak), remark);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -61,7 +84,11 @@ std::string Remedy::flag() const {
       return fmt::format("--micro-batch {}{}", count, recompute ? " --recompute" : "");
     case Kind::Offload: return "--offload";
     case Kind::Activations: return "--precision bfloat16-activations";
-    case Kind::Memory: return fmt::format("--memory {}", peak);
+    case Kind::Memory:
+      return fmt::format("--memory {}{}", peak,
+                         count > 1   ? " --fit"
+                         : recompute ? " --recompute"
+                                     : "");
   }
   return "";
 }
@@ -79,13 +106,24 @@ std::string Remedy::option() const {
 }
 
 std::string describe(std::span<const Remedy> remedies, bool as_flags) {
-  std::string text;
-  for (const Remedy& r : remedies) {
-    std::string line = fmt::format("  {:<28} {:>11}   {}", as_flags ? r.flag() : r.option(),
-                                   amount(r.peak), time_text(r));
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  std::vector<std::string> labels;
+  for (const Remedy& r : remedies) labels.push_back(as_flags ? r.flag() : r.option());
+  return describe_rows(labels, remedies);
+}
+
+std::optional<MemoryReport> FunctionImpl::smallest_plan(const SizeSources& from, Ways ways,
+                                                        std::int64_t most) {
+  // A refusal says what its ways need at least, which rises until one of them does.
+  ways.find_smallest = true;
+  while (static_cast<std::int64_t>(ways.budget) < most) {
+    try {
+      return planner(ways)->report(from);
+    } catch (const OverBudget& e) {
+      if (e.needed() <= ways.budget) return std::nullopt;
+      ways.budget = e.needed();
+    }
   }
-  return text;
+  return std::nullopt;
 }
 
 FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
@@ -174,6 +212,13 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     if (const auto r = plan(*planner(rounded), from); r && r->rounded)
       add(Remedy::Kind::Activations, 0, *r, rows);
   }
+  Ways own = own_ways();
+  own.budget = budget;
+  if (own.recompute || own.micro_batches == 0)
+    if (const auto r = smallest_plan(from, own, base.peak); r && r->peak < base.peak) {
+      add(Remedy::Kind::Memory, r->micro_batches, *r, rows);
+      found.back().recompute = !r->recomputed.empty();
+    }
   add(Remedy::Kind::Memory, 0, base, rows);
   return found;
 }
@@ -181,10 +226,34 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
 void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
   if (planner_) throw why;
   const MemoryReport plain = planner(plain_ways())->report(from);
-  std::string ways = describe(remedies(from, compile_.budget), false);
+  const std::vector<Remedy> found = remedies(from, compile_.budget);
+  std::vector<std::string> labels;
+  for (const Remedy& r : found) {
+    labels.push_back(r.option());
+    if (r.kind == Remedy::Kind::Batch) {
+      const std::size_t i = batched_inputs({from.shapes.data(), argument_count_}, 0).front();
+      const bool named = i < input_names.size() && !input_names[i].empty();
+      labels.back() +=
+          fmt::format(" (axis 0 of {})", named ? input_names[i] : fmt::format("input {}", i));
+    } else if (r.kind == Remedy::Kind::Memory && process_budget_) {
+      // Arenas are mapped in whole pages.
+      const auto peak = static_cast<std::uint64_t>(r.peak);
+      const std::uint64_t own = parse_bytes(options_.memory);
+      labels.back() =
+          fmt::format("config.memory=\"{}\"{}", taken_by_others_ + Arena::mapped_for(peak),
+                      own && own < peak ? ", " + r.option() : "");
+    }
+  }
+  std::string ways = describe_rows(labels, found);
   ways.pop_back();  // the end of the last line
+  const std::string source =
+      process_budget_ ? fmt::format(
+                            "of config.memory={} other variables and loaders had {} when "
+                            "the function was made; it ",
+                            describe_bytes(process_budget_), describe_bytes(taken_by_others_))
+                      : "";
   throw Error(Fault::Memory,
-              fmt::format("{}\n{}what fits (each was planned):\n{}", why.message(),
+              fmt::format("{}{}\n{}what fits (each was planned):\n{}", source, why.message(),
                           plain.describe(false), ways),
               not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_));
 }
@@ -220,6 +289,10 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const std::int64_t rows = largest(kMost, fits);
   if (rows > 0 && best.rows != rows) fits(rows);
+  if (rows == 0) {
+    for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = 1;
+    best.plan = planner(plain_ways())->report(from);
+  }
   return best;
 }
 

@@ -87,10 +87,15 @@ class Analysis {
   }
 
  private:
+  /// A loop is what `scan` makes.
+  static std::string_view name_for_user(const OpDef& op) {
+    return op.name == "loop" ? std::string_view("scan") : std::string_view(op.name);
+  }
+
   [[noreturn]] void refuse(std::uint32_t id, std::string_view why) const {
     throw Error(Fault::Value,
                 fmt::format("micro_batches: {} {}, so the batch cannot be cut into slices",
-                            g_.node(id).op->name, why),
+                            name_for_user(*g_.node(id).op), why),
                 "leave micro_batches out, or use a smaller batch", g_.node(id).origin);
   }
 

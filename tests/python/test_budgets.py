@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -238,3 +239,26 @@ def test_amounts_that_are_refused(text):
 def test_true_is_no_amount():
     with pytest.raises(TypeError, match="memory must be bytes or text"):
         snug.function([], T.constant(1.0) * 2, memory=True)
+
+
+def test_refusals_name_budgets_that_work():
+    x = T.fmatrix("x")
+    w = snug.shared(np.zeros((64, 256), "float32"), "w")
+    make = lambda **how: snug.function([x], T.tanh(T.dot(x, w)).sum(axis=0), **how)
+    whole = {"micro_batches": 1, "recompute": False}
+    rows = np.ones((512, 64), "float32")
+    with pytest.raises(MemoryError, match=r"needs .*impossible") as refusal:
+        make(memory=10).memory((512, 64))
+    smallest = re.search(r'memory="(\d+)"', str(refusal.value))[1]
+    assert make(memory=smallest).memory((512, 64)).peak <= int(smallest)
+    other = snug.shared(np.zeros(1 << 18, "float32"), "other")
+    snug.config.memory = snug.process_memory().counted + (64 << 10)
+    try:
+        with pytest.raises(MemoryError, match=r"of config\.memory=.* other variables") as refusal:
+            make(**whole)(rows)
+        assert "(axis 0 of x)" in str(refusal.value)
+        snug.config.memory = re.search(r'config\.memory="(\d+)"', str(refusal.value))[1]
+        assert make(**whole)(rows).shape == (256,)
+    finally:
+        snug.config.memory = None
+    assert other.get_value().size == 1 << 18

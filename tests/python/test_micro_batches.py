@@ -137,7 +137,7 @@ REFUSED = {
     r"sub combines rows with a value of the whole batch, by sum \(.*test_micro": lambda: (
         m - m.sum(axis=0)
     ),
-    "loop does not work on slices": lambda: snug.scan(lambda r: r * 2, sequences=[m.T])[0],
+    "scan does not work on slices": lambda: snug.scan(lambda r: r * 2, sequences=[m.T])[0],
 }
 
 

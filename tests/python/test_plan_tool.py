@@ -57,6 +57,26 @@ def test_the_smallest_plan_is_one():
     assert "smallest plan" in run(*step).stdout
 
 
+def test_the_smallest_plan_is_that_of_the_slices_chosen():
+    found = planned("plan", "lenet", "--batch", 512, "--memory", "8MiB", "--fit")
+    numbers = found["bytes"]
+    assert any(t.startswith("micro-batch") for t in found["techniques"])
+    assert numbers["floor"] <= numbers["smallest"] <= numbers["peak"]
+
+
+def test_more_memory_may_be_the_smallest_plan():
+    step = ("plan", "mlp", "--batch", 1000)
+    refused = planned(*step, "--memory", "10MiB", status=1)
+    smallest = f"--memory {refused['bytes']['smallest']} --recompute"
+    assert smallest in [r["flag"] for r in refused["remedies"]]
+    assert planned(*step, *smallest.split())["fits"]
+
+
+def test_no_row_fits():
+    found = planned("fit", "mlp", "--memory", 10, status=1)
+    assert not found["fits"] and found["batch"] == 0 and found["bytes"]["peak"] > 10
+
+
 def test_fit_applies_the_best():
     step = ("plan", "resnet18", "--size", 64, "--batch", 64)
     peak = planned(*step)["bytes"]["peak"]
@@ -84,6 +104,8 @@ def test_the_largest_batch():
         (["vgg61"], "did you mean"),
         (["vgg16", "--memory", "4XB"], "'4XB' is no amount of memory"),
         (["vgg16", "--batch", "0"], "not in range"),
+        (["mlp", "--recompute"], "--recompute is a way to keep to a budget"),
+        (["mlp", "--precision", "bfloat16-activations"], "give the budget"),
     ],
 )
 def test_wrong_arguments(arguments, text):

@@ -47,18 +47,19 @@ class Subject {
     model_ = nn::models::make(o.model, {.input = example_});
   }
 
-  /// `memory` "": no budget; `any_way`: by whatever technique is fastest.
-  snug::Function function(const std::string& memory, bool any_way) const {
+  /// `memory` "": no budget; `any_way`: by whatever technique is fastest; `slices` > 1: of the
+  /// batch.
+  snug::Function function(const std::string& memory, bool any_way, std::int64_t slices = 1) const {
     snug::FunctionOptions options;
     options.plan_only = true;
     options.memory = memory;
     options.recompute = any_way || o_.recompute;
-    options.micro_batches = any_way && o_.micro_batches == 1 ? 0 : o_.micro_batches;
+    options.micro_batches = std::max(slices, o_.micro_batches);
+    if (any_way && options.micro_batches == 1) options.micro_batches = 0;
     options.offload = o_.offload;
     for (const std::string& p : o_.precision)
       if (p == kRounded) {
         options.activations = snug::DType::BF16;
-        options.always_round = true;
       } else if (p == "bfloat16") {
         options.precision = snug::DType::BF16;
       }
@@ -132,7 +133,6 @@ const char* rates_remark() {
   return host && host->measured_busy ? "; rates measured on a busy machine" : "";
 }
 
-/// `report`: null if there is no plan.
 nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const MemoryReport* report,
                                bool fits, const std::vector<Remedy>& remedies) {
   nlohmann::ordered_json j;
@@ -162,21 +162,48 @@ std::optional<MemoryReport> plan_if_fits(const snug::Function& f, const std::vec
   }
 }
 
+bool may_round(const PlanOptions& o) {
+  return std::find(o.precision.begin(), o.precision.end(), kRounded) != o.precision.end();
+}
+
+/// Options that are for budgets alone.
+void require_budget(const PlanOptions& o) {
+  if (!o.memory.empty()) return;
+  const std::string what = o.fit                ? "--fit"
+                           : o.recompute        ? "--recompute"
+                           : !o.offload.empty() ? "--offload"
+                           : may_round(o)       ? fmt::format("--precision {}", kRounded)
+                                                : "";
+  if (!what.empty())
+    snug::fail(snug::Fault::Value, fmt::format("plan: {} is a way to keep to a budget", what),
+               "give the budget, as --memory 4GiB");
+}
+
 int plan(const PlanOptions& o) {
+  require_budget(o);
   const Subject subject(o);
   const std::vector<Dims> shapes = subject.shapes(o.batch);
   const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
-  if (budget > 0 && r.peak > budget && (o.fit || o.recompute || !o.offload.empty())) {
+  if (budget > 0 && r.peak > budget &&
+      (o.fit || o.recompute || !o.offload.empty() || may_round(o))) {
     const snug::Function within = subject.function(o.memory, o.fit);
     if (auto kept = plan_if_fits(within, shapes)) r = *kept;
   }
-  r.smallest = f.smallest_budget(shapes);
+  // Of the steps that the table is of; a file or rounding makes others.
+  if (r.offloaded == 0 && r.rounded == 0)
+    r.smallest = (r.micro_batches > 1 ? subject.function("", false, r.micro_batches) : f)
+                     .smallest_budget(shapes);
   const bool fits = budget == 0 || r.peak <= budget;
   std::vector<Remedy> ways;
-  if (!fits) ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
+  if (!fits) {
+    ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
+    if (!o.recompute && r.smallest > budget && r.smallest < r.peak)
+      ways.insert(ways.end() - 1,
+                  {.kind = Remedy::Kind::Memory, .peak = r.smallest, .recompute = true});
+  }
   if (o.json) {
     fmt::print("{}\n", as_json(o, o.batch, &r, fits, ways).dump(2));
     return fits ? 0 : 1;
@@ -202,13 +229,12 @@ int fit(const PlanOptions& o) {
   const snug::Function f = subject.function(o.memory, true);
   const auto [rows, r] = f.max_batch(subject.shapes(1));
   if (o.json) {
-    fmt::print("{}\n", as_json(o, rows, rows ? &r : nullptr, rows > 0, {}).dump(2));
+    fmt::print("{}\n", as_json(o, rows, &r, rows > 0, {}).dump(2));
     return rows ? 0 : 1;
   }
   fmt::print("{}", subject.title(std::max<std::int64_t>(rows, 1), o.memory));
   if (rows == 0) {
-    fmt::print("not even one row fits; it needs:\n{}",
-               subject.function("", false).memory(subject.shapes(1)).describe());
+    fmt::print("not even one row fits; it needs:\n{}", r.describe());
     return 1;
   }
   const std::vector<std::string> used = techniques(r);
@@ -216,8 +242,9 @@ int fit(const PlanOptions& o) {
   if (r.seconds > 0)
     fmt::print("  {:<18} {:>11}   predicted, {} per row{}\n", "step time", seconds_text(r.seconds),
                seconds_text(r.seconds / static_cast<double>(rows)), rates_remark());
-  fmt::print("the largest batch that fits is {}{}\n", rows,
-             used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
+  fmt::print("the largest batch that fits is {}{}{}\n", rows,
+             used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")),
+             r.micro_batches == 512 ? "; more slices are not tried" : "");
   return 0;
 }
 
