@@ -355,3 +355,13 @@ def test_a_function_gets_what_the_budget_of_the_process_leaves():
     assert fitted.peak <= plain.peak - MIB
     assert fitted.recomputed or fitted.micro_batches > 1
     assert held.get_value().nbytes == 4 * MIB
+
+
+@pytest.mark.parametrize("rows", [2**31, 2**32, 2**32 + 1])
+def test_plans_beyond_what_libraries_count(rows):
+    x, images = T.fmatrix("x"), T.ftensor4("images")
+    w = snug.shared(np.zeros((784, 10), "float32"))
+    filters = snug.shared(np.zeros((8, 4, 3, 3), "float32"))
+    assert snug.function([x], T.dot(x, w)).memory((rows, 784)).outputs == 40 * rows
+    conv = snug.function([images], T.nnet.conv2d(images, filters))
+    assert conv.memory((rows, 4, 5, 5)).outputs == 4 * 8 * 9 * rows
