@@ -84,7 +84,8 @@ def how(row):
     """The techniques of a plan, short."""
     used = [f"{row['recomputed']} again"] * bool(row["recomputed"])
     used += [f"{row['slices']} slices"] * (row["slices"] > 1)
-    used += [f"{mib(row['offloaded'])} MiB in a file"] * bool(row.get("offloaded"))
+    if row.get("offloaded"):
+        used.append(f"{mib(row['offloaded'])} MiB in a file")
     return ", ".join(used)
 
 
