@@ -13,15 +13,18 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "2")
+
 from convnets import HERE, Worker, mib
 from convnets_worker import NETWORKS
-from memory_step import Training
+from memory_step import Training, times_by_turns
 from svg_chart import Chart
 
 ROOT = HERE.parent
@@ -61,7 +64,7 @@ TOO_MUCH = 1.3  # the plain plan takes that many times the budget
 
 CURVES = [("resnet50", 8), ("unet", 2), ("transformer", 4)]
 QUICK_CURVES = [("lstm", 32)]
-CURVE_POINTS, MEASURED_POINTS = 16, 4
+CURVE_POINTS, MEASURED_POINTS, ROUNDS = 16, 4, 9
 
 
 def heading(text):
@@ -259,24 +262,25 @@ def curve(name, batch, options):
                 "slices": plan.micro_batches,
             }
         )
-    measure_some(rows, name, batch, options)
+    measure_some(rows, training, batch, options)
     for row in rows:
         measured = f"{row['measured']:8.2f}" if "measured" in row else f"{'':8}"
         print(f"{mib(row['budget']):>10} MiB{row['predicted']:8.2f} |{measured}  {how(row)}")
     return rows
 
 
-def measure_some(rows, name, batch, options):
-    """Adds measured times, over that without a budget, to rows that are evenly spread."""
+def measure_some(rows, training, batch, options):
+    """Adds measured times, over that without a budget, to rows that are evenly spread.
+
+    Steps are made by turns, and a round gives a ratio each: what slows the machine down for a while
+    slows down all of them.
+    """
     count = min(len(rows), 2 if options.quick else MEASURED_POINTS)
-    chosen = {round(k * (len(rows) - 1) / max(count - 1, 1)) for k in range(count)}
-    seconds = 0.2 if options.quick else 3
-    plain = step_in_a_process(name, batch, 0, seconds)["measured"]
-    for k in sorted(chosen):
-        budget = rows[k]["budget"] if k else 0
-        row = step_in_a_process(name, batch, budget, seconds) if k else {"measured": plain}
-        if "measured" in row:
-            rows[k]["measured"] = row["measured"] / plain
+    chosen = sorted({round(k * (len(rows) - 1) / max(count - 1, 1)) for k in range(count)})
+    functions = [training.function(rows[k]["budget"] if k else 0) for k in chosen]
+    rounds = times_by_turns(functions, training.arguments(batch), 3 if options.quick else ROUNDS)
+    for k, *ratios in zip(chosen, *([t / times[0] for t in times] for times in rounds)):
+        rows[k]["measured"] = statistics.median(ratios)
 
 
 # ---- beside others
@@ -373,7 +377,6 @@ def arguments():
 
 def main():
     options = arguments()
-    os.environ.setdefault("OMP_NUM_THREADS", "2")
     print(platform.processor() or platform.machine(), f"load {os.getloadavg()[0]:.1f}")
     found, start = {}, time.perf_counter()
     for part in chosen_parts(options):

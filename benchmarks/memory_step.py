@@ -81,10 +81,21 @@ def steps_for(f, arguments, seconds):
     f(*arguments)
     times = []
     while sum(times) < seconds or len(times) < 2:
-        start = time.perf_counter()
-        f(*arguments)
-        times.append(time.perf_counter() - start)
+        times.append(seconds_of(f, arguments))
     return times
+
+
+def seconds_of(f, arguments):
+    start = time.perf_counter()
+    f(*arguments)
+    return time.perf_counter() - start
+
+
+def times_by_turns(functions, arguments, rounds):
+    """For each round the seconds of one step of each function, after a first one each."""
+    for f in functions:
+        f(*arguments)
+    return [[seconds_of(f, arguments) for f in functions] for _ in range(rounds)]
 
 
 def measure(name, batch, budget, seconds):

@@ -257,12 +257,14 @@ std::size_t input_by(const FunctionState& s, nb::handle key) {
 struct Sizes {
   std::vector<Dims> shapes;
   Function::Values values;
+  std::vector<bool> copied;  // by a call
 };
 
 Sizes sizes_of(const char* where, FunctionState& s, const nb::args& args,
                const nb::kwargs& kwargs) {
   std::vector<std::optional<Dims>> given(s.inputs.size());
   Function::Values values(s.inputs.size());
+  std::vector<bool> copied(s.inputs.size(), false);
   auto set = [&](std::size_t i, nb::handle value) {
     Dims dims;
     const TensorType& declared = s.inputs[i].type;
@@ -272,15 +274,20 @@ Sizes sizes_of(const char* where, FunctionState& s, const nb::args& args,
       given[i] = dims;
       return;
     }
-    if (PyArray_Check(value.ptr()))
-      for (int k = 0; k < PyArray_NDIM(reinterpret_cast<PyArrayObject*>(value.ptr())); ++k)
-        dims.push_back(PyArray_DIM(reinterpret_cast<PyArrayObject*>(value.ptr()), k));
-    else
+    if (PyArray_Check(value.ptr())) {
+      auto* const array = reinterpret_cast<PyArrayObject*>(value.ptr());
+      for (int k = 0; k < PyArray_NDIM(array); ++k) dims.push_back(PyArray_DIM(array, k));
+      // Of another dtype it is converted before the call, into memory of its own.
+      copied[i] = PyArray_TYPE(array) == numpy_type(declared.dtype) && !PyArray_ISCARRAY_RO(array);
+    } else {
       dims = dims_of(value);
+    }
     const TensorType& type = s.inputs[i].type;
     if (static_cast<int>(dims.size()) != type.ndim())
       fail(Fault::Type, fmt::format("{}: {} dimensions expected, got the shape {}",
                                     name_of_input(s, i), type.ndim(), describe_shape(dims)));
+    for (std::int64_t n : dims)
+      if (n < 0) fail(Fault::Value, fmt::format("{}: {} is no size", name_of_input(s, i), n));
     given[i] = dims;
   };
   if (args.size() > s.inputs.size())
@@ -306,13 +313,14 @@ Sizes sizes_of(const char* where, FunctionState& s, const nb::args& args,
   if (!missing.empty())
     fail(Fault::Type, fmt::format("{}: the shapes of these inputs are missing: {}", where, missing),
          fmt::format("give them by name or by position: f.{}(x=(64, 784))", where));
-  return {std::move(shapes), std::move(values)};
+  return {std::move(shapes), std::move(values), std::move(copied)};
 }
 
 MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
   FunctionState& s = state_of(self);
   const Sizes sizes = sizes_of("memory", s, args, kwargs);
-  return while_others_run([&] { return s.function.memory(sizes.shapes, sizes.values); });
+  return while_others_run(
+      [&] { return s.function.memory(sizes.shapes, sizes.values, sizes.copied); });
 }
 
 nb::tuple max_batch(nb::handle self, const std::string& memory, int axis, nb::args args,
@@ -360,7 +368,8 @@ void bind_function(nb::module_& m) {
         nb::arg("options"));
   method("memory", memory,
          "Plans for given shapes of the inputs without running or allocating: "
-         "f.memory(x=(64, 784)), by name or by position. Of a 0-d integer that sizes depend on, "
+         "f.memory(x=(64, 784)), by name or by position; an array also shows whether a call "
+         "copies it. Of a 0-d integer that sizes depend on, "
          "give the value: f.memory(x=(64, 784), n=10).");
   method("_max_batch", max_batch, "(rows, plan): the largest batch that fits.");
   method(

@@ -82,7 +82,10 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
 FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shapes,
                                                      const Function::Values& values,
                                                      bool locked) const {
-  SizeSources from{{shapes.begin(), shapes.end()}, values, Function::Values(shared_.size())};
+  SizeSources from{{shapes.begin(), shapes.end()},
+                   values,
+                   Function::Values(shared_.size()),
+                   std::vector<bool>(argument_count_, false)};
   from.shapes.resize(argument_count_);  // values of a first stage are 0-d
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     SharedVariable& v = *shared_[i].variable;
@@ -104,7 +107,9 @@ FunctionImpl::SizeSources FunctionImpl::size_sources(const CallContext& c) const
     values.emplace_back();
     if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
   }
-  return size_sources(shapes, values, true);
+  SizeSources from = size_sources(shapes, values, true);
+  from.copied = c.copied;
+  return from;
 }
 
 std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from,
@@ -122,7 +127,7 @@ std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from
     throw Error(e.fault(), e.message(),
                 fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
   }
-  return executable_for(l, symbols, sizes, std::vector<bool>(argument_count_, false));
+  return executable_for(l, symbols, sizes, from.copied);
 }
 
 FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
@@ -190,12 +195,13 @@ FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
 FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {
   const std::vector<SizeId>& key = c.lowered->key;
   const auto chosen = std::find_if(choices_.begin(), choices_.end(), [&](const Choice& choice) {
+    if (choice.copied != c.copied) return false;
     for (std::size_t i = 0; i < key.size(); ++i)
       if (choice.key[i] != c.sizes[key[i]]) return false;
     return true;
   });
   if (chosen == choices_.end()) {
-    Choice choice;
+    Choice choice{{}, c.copied, nullptr};
     for (SizeId id : key) choice.key.push_back(c.sizes[id]);
     choice.way = choose(size_sources(c));
     if (choice.way) choice.way->make_callable();

@@ -70,8 +70,9 @@ void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) c
   if (impl_ && impl_.use_count() == 1) impl_->visit_shared(visit);
 }
 
-MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values) const {
-  return impl_->memory(shapes, values);
+MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values,
+                              const std::vector<bool>& copied) const {
+  return impl_->memory(shapes, values, copied);
 }
 std::int64_t Function::smallest_budget(std::span<const Dims> shapes, const Values& values) const {
   return impl_->smallest_budget(shapes, values);

@@ -69,7 +69,15 @@ struct ArgView {
 
 /// A way to fit a budget, which was planned.
 struct Remedy {
-  enum class Kind : std::uint8_t { Batch, Recompute, MicroBatches, Offload, Activations, Memory };
+  enum class Kind : std::uint8_t {
+    Contiguous,  // arguments of the caller that need not be copied into the arena
+    Batch,
+    Recompute,
+    MicroBatches,
+    Offload,
+    Activations,
+    Memory
+  };
   Kind kind = Kind::Memory;
   std::int64_t count = 0;      // rows of the batch, or slices
   std::int64_t peak = 0;       // bytes
@@ -143,7 +151,9 @@ class Function {
   /// Plans for given shapes of the inputs without running or allocating. `values`, per input: of
   /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
   using Values = std::vector<std::optional<std::int64_t>>;
-  MemoryReport memory(std::span<const Dims> shapes, const Values& values = {}) const;
+  /// `copied`, per input: calls copy it, since its memory is strided or not aligned; none if empty.
+  MemoryReport memory(std::span<const Dims> shapes, const Values& values = {},
+                      const std::vector<bool>& copied = {}) const;
   /// The smallest budget that a plan of the whole batch was found for, where tasks may run again;
   /// proved to be the least one if it is the report's `floor`. Takes a search.
   std::int64_t smallest_budget(std::span<const Dims> shapes, const Values& values = {}) const;
@@ -155,7 +165,8 @@ class Function {
   /// The largest batch that fits the budget `memory` ("4GiB"; empty: that of the function) by the
   /// techniques it may use, and its plan; 0 rows if not even one fits. `shapes` are those of the
   /// inputs for any batch; the batch is `axis` of every input that has the same size there as the
-  /// first one.
+  /// first one. More slices than `kMostSlices` are not tried.
+  static constexpr std::int64_t kMostSlices = 512;
   struct MaxBatch {
     std::int64_t rows = 0;
     MemoryReport plan;

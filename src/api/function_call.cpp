@@ -32,6 +32,9 @@ bool aligned(const ArgView& a) {
          0;
 }
 
+/// As CallKind::copied, but for storage that the call writes.
+bool is_copied(const ArgView& a) { return !contiguous(a) || !aligned(a); }
+
 /// Complex numbers as the graph has them.
 ArgView as_pairs(ArgView a) {
   if (!is_complex(a.dtype)) return a;
@@ -104,9 +107,12 @@ void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
   std::lock_guard lock(context_mutex_);
   if (const std::uint64_t mapped = Arena::mapped_for(bytes); mapped > claim_)
     ArenaPool::shared().change_claim(std::exchange(claim_, mapped), mapped);
-} catch (const Error&) {
+} catch (const Error& e) {
   forget_plans();
-  throw;
+  if (e.fault() != Fault::Memory) throw;
+  const std::uint64_t grows =
+      shares_arenas_ ? ArenaPool::shared().idle_for(bytes) : c.arena->bytes();
+  refuse_for_lack_of_memory(c, grows + Arena::most_to_map(), e);
 }
 
 void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments) {
@@ -147,7 +153,9 @@ std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {
                          ? std::optional(read_integer(a.data, a.dtype))
                          : std::nullopt);
   }
-  const SizeSources from = size_sources(shapes, values, false);
+  SizeSources from = size_sources(shapes, values, false);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    from.copied[i] = is_copied(as_pairs(arguments[i]));
   std::lock_guard guard(compile_mutex_);
   try {
     FunctionImpl* const way = has_choice() ? choose(from) : nullptr;
@@ -222,7 +230,7 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
     if (i < input_types.size()) check_argument(i, arguments[i]);
     c.arguments[i] = as_pairs(arguments[i]);
     const ArgView& a = c.arguments[i];
-    bool copy = !contiguous(a) || !aligned(a);
+    bool copy = is_copied(a);
     if (!copy) {
       const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
       for (const Shared& s : shared_) {

@@ -62,7 +62,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// As Function::visit_shared.
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
 
-  MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {});
+  MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {},
+                      const std::vector<bool>& copied = {});
   std::int64_t smallest_budget(std::span<const Dims> shapes, const Function::Values& values);
   std::vector<Remedy> remedies(std::span<const Dims> shapes, const Function::Values& values,
                                std::uint64_t budget) {
@@ -137,8 +138,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   struct SizeSources {
     std::vector<Dims> shapes;  // of the arguments, then of the shared variables
     Function::Values values, shared_values;
+    std::vector<bool> copied;  // as CallKind has it
   };
-  /// `locked`: the caller holds the locks of the shared variables.
+  /// `locked`: the caller holds the locks of the shared variables. No argument is copied.
   SizeSources size_sources(std::span<const Dims> shapes, const Function::Values& values,
                            bool locked) const;
   SizeSources size_sources(const CallContext& context) const;  // of a call, which has locked them
@@ -161,7 +163,12 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// that is below `most`.
   std::optional<MemoryReport> smallest_plan(const SizeSources& from, Ways ways, std::int64_t most);
   std::vector<Remedy> remedies(const SizeSources& from, std::uint64_t budget);
+  std::string name_of_input(std::size_t i) const;  // in texts
+  std::string describe_remedies(const SizeSources& from, std::span<const Remedy> found) const;
   [[noreturn]] void refuse(const SizeSources& from, const Error& why);
+  /// Of a call for whose arena there is no memory, as `why` says, but for one of `most` bytes.
+  [[noreturn]] void refuse_for_lack_of_memory(const CallContext& context, std::uint64_t most,
+                                              const Error& why);
   /// Another way to run a call may be chosen to fit the budget.
   bool has_choice() const {
     return compile_.budget && !stage_ &&
@@ -175,7 +182,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   FunctionImpl* choose_rounded(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);
   /// Numbers of slices that are tried, up to the first with which nothing need run again.
-  static constexpr std::int64_t kSlices[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512};
+  static constexpr std::int64_t kSlices[] = {
+      2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, Function::kMostSlices};
   /// The variant in `count` slices; null if the batch cannot be cut.
   FunctionImpl* in_slices(std::int64_t count);
   /// The rounding of a variant that is one way among others.
@@ -225,6 +233,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::shared_ptr<FunctionImpl> rounded_;  // the variant that rounds activations
   struct Choice {
     std::vector<std::int64_t> key;  // values of lowered_->key
+    std::vector<bool> copied;       // as CallKind has it
     FunctionImpl* way;              // as `choose` gives it
   };
   std::list<Choice> choices_;  // most recent first

@@ -34,9 +34,7 @@ std::vector<std::int64_t> FunctionImpl::symbols_for(const Lowered& l, const Size
                from.values[s.input]) {
       value = *from.values[s.input];
     } else if (s.kind == Symbol::Kind::Element && s.input < input_names.size() && needed[id]) {
-      const std::string& name = input_names[s.input];
-      assumed +=
-          (assumed.empty() ? "" : ", ") + (name.empty() ? fmt::format("input {}", s.input) : name);
+      assumed += (assumed.empty() ? "" : ", ") + name_of_input(s.input);
     }
   }
   return symbols;
@@ -81,7 +79,8 @@ void describe_arena(const Executable& e, MemoryReport& r) {
 
 }  // namespace
 
-MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values) {
+MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values,
+                                  const std::vector<bool>& copied) {
   if (shapes.size() != input_types.size())
     fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
                                    input_types.size(), shapes.size()));
@@ -100,7 +99,8 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
                                      v.name.empty() ? fmt::format("number {}", i) : v.name,
                                      describe_bytes(static_cast<std::uint64_t>(value->bytes()))));
   }
-  const SizeSources from = size_sources(shapes, values, false);
+  SizeSources from = size_sources(shapes, values, false);
+  std::copy(copied.begin(), copied.end(), from.copied.begin());
   std::lock_guard guard(compile_mutex_);
   try {
     // Planned apart, so that calls do not find plans for sizes that were only asked about.

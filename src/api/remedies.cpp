@@ -54,7 +54,7 @@ std::string time_text(const Remedy& r) {
 
 /// What a plan within more memory does to keep to it.
 std::string how_text(const Remedy& r) {
-  if (r.kind != Remedy::Kind::Memory) return "";
+  if (r.kind != Remedy::Kind::Memory && r.kind != Remedy::Kind::Contiguous) return "";
   std::string text = r.count > 1 ? fmt::format(", in {} slices", r.count) : "";
   return text + (r.recompute ? ", tasks run again" : "");
 }
@@ -78,6 +78,7 @@ std::string describe_rows(std::span<const std::string> labels, std::span<const R
 
 std::string Remedy::flag() const {
   switch (kind) {
+    case Kind::Contiguous: return "";  // arguments have no flags
     case Kind::Batch: return fmt::format("--batch {}", count);
     case Kind::Recompute: return "--recompute";
     case Kind::MicroBatches:
@@ -94,6 +95,7 @@ std::string Remedy::flag() const {
 }
 std::string Remedy::option() const {
   switch (kind) {
+    case Kind::Contiguous: return "contiguous arguments";
     case Kind::Batch: return fmt::format("a batch of {}", count);
     case Kind::Recompute: return "recompute=True";
     case Kind::MicroBatches:
@@ -166,6 +168,14 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     }
     return std::nullopt;
   };
+  if (std::count(from.copied.begin(), from.copied.end(), true)) {
+    SizeSources contiguous = from;
+    contiguous.copied.assign(argument_count_, false);
+    Ways own = own_ways();
+    own.budget = budget;
+    if (const auto r = plan(*planner(own), contiguous))
+      add(Remedy::Kind::Contiguous, r->micro_batches, *r, rows);
+  }
   if (rows > 1) {
     SizeSources smaller = from;
     const auto with = [&](std::int64_t n) {
@@ -223,18 +233,23 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
   return found;
 }
 
-void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
-  if (planner_) throw why;
-  const MemoryReport plain = planner(plain_ways())->report(from);
-  const std::vector<Remedy> found = remedies(from, compile_.budget);
+std::string FunctionImpl::name_of_input(std::size_t i) const {
+  const bool named = i < input_names.size() && !input_names[i].empty();
+  return named ? input_names[i] : fmt::format("input {}", i);
+}
+
+std::string FunctionImpl::describe_remedies(const SizeSources& from,
+                                            std::span<const Remedy> found) const {
   std::vector<std::string> labels;
   for (const Remedy& r : found) {
     labels.push_back(r.option());
     if (r.kind == Remedy::Kind::Batch) {
       const std::size_t i = batched_inputs({from.shapes.data(), argument_count_}, 0).front();
-      const bool named = i < input_names.size() && !input_names[i].empty();
-      labels.back() +=
-          fmt::format(" (axis 0 of {})", named ? input_names[i] : fmt::format("input {}", i));
+      labels.back() += fmt::format(" (axis 0 of {})", name_of_input(i));
+    } else if (r.kind == Remedy::Kind::Contiguous) {
+      labels.back() = "np.ascontiguousarray of ";
+      for (std::size_t i = 0, n = 0; i < from.copied.size(); ++i)
+        if (from.copied[i]) labels.back() += (n++ ? ", " : "") + name_of_input(i);
     } else if (r.kind == Remedy::Kind::Memory && process_budget_) {
       // Arenas are mapped in whole pages.
       const auto peak = static_cast<std::uint64_t>(r.peak);
@@ -246,6 +261,13 @@ void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
   }
   std::string ways = describe_rows(labels, found);
   ways.pop_back();  // the end of the last line
+  return "what fits (each was planned):\n" + ways;
+}
+
+void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
+  if (planner_) throw why;
+  const MemoryReport plain = planner(plain_ways())->report(from);
+  const std::vector<Remedy> found = remedies(from, compile_.budget);
   const std::string source =
       process_budget_ ? fmt::format(
                             "of config.memory={} other variables and loaders had {} when "
@@ -253,9 +275,24 @@ void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
                             describe_bytes(process_budget_), describe_bytes(taken_by_others_))
                       : "";
   throw Error(Fault::Memory,
-              fmt::format("{}{}\n{}what fits (each was planned):\n{}", source, why.message(),
-                          plain.describe(false), ways),
+              fmt::format("{}{}\n{}{}", source, why.message(), plain.describe(false),
+                          describe_remedies(from, found)),
               not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_));
+}
+
+void FunctionImpl::refuse_for_lack_of_memory(const CallContext& c, std::uint64_t most,
+                                             const Error& why) try {
+  std::lock_guard lock(compile_mutex_);
+  const SizeSources from = size_sources(c);
+  const MemoryReport plain = planner(plain_ways())->report(from);
+  const std::uint64_t budget = static_cast<std::uint64_t>(plain.peak - plain.arena) + most;
+  std::vector<Remedy> found = remedies(from, budget);
+  std::erase_if(found, [](const Remedy& r) { return r.kind == Remedy::Kind::Memory; });
+  if (found.empty()) throw why;
+  throw Error(Fault::Memory, fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
+              fmt::format("function(..., memory=\"{}\") takes the fastest of them", budget));
+} catch (const std::bad_alloc&) {  // so little is left that nothing can be planned
+  throw why;
 }
 
 Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,

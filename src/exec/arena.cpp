@@ -29,6 +29,13 @@ std::uint64_t Arena::mapped_for(std::uint64_t bytes) {
   return (bytes + page() - 1) / page() * page();
 }
 
+std::uint64_t Arena::most_to_map() {
+  const MemoryAccount account = memory_account();
+  const std::uint64_t left =
+      account.budget > account.total() ? account.budget - account.total() : 0;
+  return std::min(free_for_data(), account.budget ? left : UINT64_MAX) / page() * page();
+}
+
 std::uint64_t Arena::mapped_in_process() { return memory_account().arenas; }
 
 void Arena::ensure(std::uint64_t bytes, std::string_view whose) {

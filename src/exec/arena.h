@@ -28,7 +28,9 @@ class Arena {
   std::uint64_t bytes() const { return bytes_; }  // mapped, without the guard page
 
   static std::uint64_t mapped_for(std::uint64_t bytes);  // whole pages
-  static std::uint64_t mapped_in_process();              // by all arenas
+  /// How many more bytes may be mapped, by what is free and by the budget of the process.
+  static std::uint64_t most_to_map();
+  static std::uint64_t mapped_in_process();  // by all arenas
 
  private:
   void unmap();

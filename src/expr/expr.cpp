@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -355,6 +356,15 @@ Array SharedVariable::get_value(bool borrow) {
 
 void SharedVariable::set_value(const Array& value) {
   check_fits(value);
+  if (value.contiguous()) {
+    // Into the same memory, if nobody else has it: a large variable need not have room twice.
+    std::unique_lock lock(mutex);
+    Array& old = cell_->value;
+    if (!cell_->recipe && old.shape == value.shape && old.storage.use_count() == 1) {
+      if (value.bytes()) std::memcpy(old.data, value.data, static_cast<std::size_t>(value.bytes()));
+      return;
+    }
+  }
   Array copy = counted(value.bytes(), name, [&] { return value.contiguous_copy(); });
   std::unique_lock lock(mutex);
   cell_->recipe.reset();

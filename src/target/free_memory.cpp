@@ -100,19 +100,30 @@ FreeMemory free_memory(const MemoryFiles& files) {
   return least;
 }
 
+namespace {
+
+/// Libraries do not survive if they get none.
+constexpr std::uint64_t kForLibraries = std::uint64_t{48} << 20;
+
+bool of_process(const FreeMemory& free) { return free.limit.starts_with("RLIMIT"); }
+
+std::uint64_t for_data(const FreeMemory& free) {
+  return less(free.bytes, of_process(free) ? kForLibraries : 0);
+}
+
+}  // namespace
+
+std::uint64_t free_for_data() { return for_data(free_memory()); }
+
 void require_free_memory(std::uint64_t bytes, const std::string& what) {
-  // Libraries and the stacks of their threads take some more, and do not survive if they get none:
-  // a limit of the process is theirs, too.
-  constexpr std::uint64_t kForLibraries = std::uint64_t{48} << 20;
   const FreeMemory free = free_memory();
-  const bool of_process = free.limit.starts_with("RLIMIT");
-  if (bytes <= less(free.bytes, of_process ? kForLibraries : 0)) return;
+  if (bytes <= for_data(free)) return;
   fail(Fault::Memory,
        fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free{}: {}", what,
                    describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes,
-                   of_process ? fmt::format(", {} of them for libraries and threads",
-                                            describe_bytes(kForLibraries))
-                              : "",
+                   of_process(free) ? fmt::format(", {} of them for libraries and threads",
+                                                  describe_bytes(kForLibraries))
+                                    : "",
                    free.limit),
        "free memory, use a smaller batch, or give a budget: function(..., memory=\"...\")");
 }

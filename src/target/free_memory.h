@@ -24,6 +24,10 @@ struct FreeMemory {
 /// count as free; the limits of the process on address space and data.
 FreeMemory free_memory(const MemoryFiles& files = {});
 
+/// Of it what may go to arenas and variables: libraries and the stacks of their threads need some
+/// of what a limit of the process leaves.
+std::uint64_t free_for_data();
+
 /// A Memory error if `bytes` more are not free: what needs them, how much is free and what limits
 /// it. A guess for the good of the user: others take and free memory, too.
 void require_free_memory(std::uint64_t bytes, const std::string& what);

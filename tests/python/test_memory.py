@@ -223,7 +223,42 @@ f(large)
 """
     )
     assert "the arena of big needs" in out and "RLIMIT_DATA" in out and "are free" in out
-    assert "hint" in out
+    assert "hint  function(..., memory=" in out
+
+
+def test_what_fits_a_limit_of_the_process_is_planned():
+    out = in_a_process(
+        """
+import re, resource, numpy as np, snug, snug.tensor as T
+x, w = T.matrix("x"), snug.shared(np.full((256, 256), 0.01, "float32"), "w")
+h = x
+for _ in range(12):
+    h = T.tanh(T.dot(h, w))
+loss = T.sqr(h).mean()
+def make(**options):
+    return snug.function([x], loss, updates=[(w, w - snug.grad(loss, w))], **options)
+f, large = make(), np.ones((16384, 256), "float32")
+f(large[:64])
+plan = f.memory(large)
+with open("/proc/self/status") as file:
+    used = next(int(l.split()[1]) * 1024 for l in file if l.startswith("VmData"))
+limit = used + (48 << 20) + plan.arena // 2
+resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+try:
+    f(large)
+    raise SystemExit("not refused")
+except MemoryError as e:
+    text = str(e)
+print(text)
+before = w.get_value()
+f(large[: int(re.search(r"a batch of (\\d+) ", text)[1])])
+w.set_value(before)
+del f
+make(memory=re.search(r'memory="(\\d+)"', text)[1])(large)
+"""
+    )
+    assert "what fits (each was planned)" in out and "micro_batches=" in out
+    assert "recompute=True" in out
 
 
 @pytest.mark.long
@@ -355,6 +390,49 @@ def test_a_function_gets_what_the_budget_of_the_process_leaves():
     assert fitted.peak <= plain.peak - MIB
     assert fitted.recomputed or fitted.micro_batches > 1
     assert held.get_value().nbytes == 4 * MIB
+
+
+def test_a_new_value_of_the_same_shape_needs_no_more_memory():
+    v = snug.shared(np.zeros(MIB // 4, "float32"), "v")
+    with snug.config.change_flags(memory=snug.process_memory().counted + MIB // 2):
+        v.set_value(np.full(MIB // 4, 2, "float32"))
+        assert v.get_value()[0] == 2
+        held = v.get_value(borrow=True)
+        with pytest.raises(MemoryError, match="shared variable v"):
+            v.set_value(np.full(MIB // 4, 3, "float32"))  # it would change under its holder
+        assert held[0] == 2 and v.get_value()[0] == 2
+
+
+def test_strided_arguments_are_planned_as_calls_take_them():
+    x = T.fmatrix("x")
+    y = T.dot(T.exp(T.dot(x, x.T)), x)
+    array = np.ones((256, 256), "float32")
+    strided = {"every other row": np.ones((512, 256), "float32")[::2], "Fortran": array.T}
+    plain = snug.function([x], y).memory(array)
+    assert plain.copies == 0
+    for value in strided.values():
+        with snug.config.change_flags(share_arenas=False):
+            f = snug.function([x], y)
+            plan = f.memory(value)
+            assert plan.copies == value.nbytes and plan.peak > plain.peak
+            f(value)
+        assert f.counter("arena_bytes") == -(-plan.arena // 4096) * 4096
+    f = snug.function([x], y, memory=plain.peak)
+    assert f.memory(array).peak == plain.peak
+    for ask in (f, f.memory):
+        with pytest.raises(MemoryError) as refused:
+            ask(strided["Fortran"])
+        assert "np.ascontiguousarray of x" in str(refused.value)
+        assert f'memory="{plan.peak}"' in str(refused.value)
+    f(np.ascontiguousarray(strided["Fortran"]))
+    # Converted before the call, so there is nothing to copy.
+    assert snug.function([x], y).memory(np.ones((256, 256), "float64").T).copies == 0
+
+
+def test_sizes_are_no_less_than_zero():
+    x = T.matrix("x")
+    with pytest.raises(ValueError, match=r"argument 0 \(x\): -3 is no size"):
+        snug.function([x], x + 1).memory((4, -3))
 
 
 @pytest.mark.parametrize("rows", [2**31, 2**32, 2**32 + 1])

@@ -244,7 +244,7 @@ int fit(const PlanOptions& o) {
                seconds_text(r.seconds / static_cast<double>(rows)), rates_remark());
   fmt::print("the largest batch that fits is {}{}{}\n", rows,
              used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")),
-             r.micro_batches == 512 ? "; more slices are not tried" : "");
+             r.micro_batches == snug::Function::kMostSlices ? "; more slices are not tried" : "");
   return 0;
 }
 
