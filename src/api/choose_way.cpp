@@ -37,6 +37,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       locks_(other.locks_),
       argument_count_(other.argument_count_),
       planner_(true),
+      may_measure_(other.may_measure_),
       assumed_(other.assumed_),
       times_(other.times_),
       frontiers_(other.frontiers_),

@@ -220,7 +220,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// of the first stage, whose own list is empty. Both stages see the same values.
   std::vector<Lock> locks_;
   std::size_t argument_count_ = 0;
-  bool planner_ = false;  // of another function, which explains what does not fit
+  bool planner_ = false;     // of another function, which explains what does not fit
+  bool may_measure_ = true;  // the rates of the machine, which takes memory and a moment
 
   mutable std::mutex compile_mutex_;
   std::shared_ptr<Lowered> lowered_;

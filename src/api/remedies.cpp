@@ -137,7 +137,8 @@ FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
   options.disk = ways.disk;
   options.find_smallest = ways.find_smallest;
   // Measuring takes a moment: only where time decides.
-  options.device = ways.budget || options_.plan_only ? &measured_host() : measured_host_if_known();
+  const bool measure = (ways.budget || options_.plan_only) && may_measure_;
+  options.device = measure ? &measured_host() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
 }
 
@@ -284,9 +285,14 @@ void FunctionImpl::refuse_for_lack_of_memory(const CallContext& c, std::uint64_t
                                              const Error& why) try {
   std::lock_guard lock(compile_mutex_);
   const SizeSources from = size_sources(c);
-  const MemoryReport plain = planner(plain_ways())->report(from);
-  const std::uint64_t budget = static_cast<std::uint64_t>(plain.peak - plain.arena) + most;
-  std::vector<Remedy> found = remedies(from, budget);
+  const Planner plain = planner(plain_ways());
+  plain->may_measure_ = false;
+  const MemoryReport report = plain->report(from);
+  // Plans take memory, too.
+  constexpr std::uint64_t kForPlans = std::uint64_t{8} << 20;
+  const std::uint64_t budget =
+      static_cast<std::uint64_t>(report.peak - report.arena) + most - std::min(most, kForPlans);
+  std::vector<Remedy> found = plain->remedies(from, budget);
   std::erase_if(found, [](const Remedy& r) { return r.kind == Remedy::Kind::Memory; });
   if (found.empty()) throw why;
   throw Error(Fault::Memory, fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),

@@ -207,7 +207,10 @@ V MathEmitter::sigmoid(V x) {
 }
 
 V MathEmitter::softplus(V x) {
-  V e = exp(b.CreateFNeg(abs_of(x)));
+  // A nan comes from the sum's first operand alone: the sign of the sum of two depends on their order,
+  // which the compiler chooses.
+  V below = b.CreateFNeg(abs_of(x)), least = pick(x, -200, -1000);
+  V e = exp(b.CreateSelect(b.CreateFCmpOGT(below, least), below, least));
   // A tiny e is its own logarithm; squaring it would underflow, which is slow.
   V tiny = b.CreateFCmpOLT(e, pick(x, 1e-9, 1e-18));
   V l = log1p_finite(b.CreateSelect(tiny, number(x, 0), e));
