@@ -152,7 +152,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     if (found && !floor.proved())
       why += fmt::format(", and none is below {}", describe_bytes(fixed_bytes + floor.bound));
     throw OverBudget(
-        fixed_bytes + floor.smallest,
+        fixed_bytes + floor.smallest, floor.plain_seconds,
         fmt::format("{}: {}",
                     memory_error_text(fixed_bytes + floor.smallest, found, options.budget), why),
         "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "

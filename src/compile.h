@@ -56,12 +56,15 @@ void generate_code(Lowered& lowered, CompileTrace& trace);
 /// A Memory error: no plan that was found keeps to the budget.
 class OverBudget : public Error {
  public:
-  OverBudget(std::uint64_t needed, const std::string& message, const std::string& hint = {})
-      : Error(Fault::Memory, message, hint), needed_(needed) {}
+  OverBudget(std::uint64_t needed, double plain_seconds, const std::string& message,
+             const std::string& hint = {})
+      : Error(Fault::Memory, message, hint), needed_(needed), plain_seconds_(plain_seconds) {}
   std::uint64_t needed() const { return needed_; }  // bytes, by the lowest plan or the bound of all
+  double plain_seconds() const { return plain_seconds_; }  // predicted, if every task runs once
 
  private:
   std::uint64_t needed_;
+  double plain_seconds_;
 };
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough

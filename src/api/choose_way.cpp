@@ -16,9 +16,11 @@ constexpr std::int64_t kUnknownRows = 64;  // of a batch that is no argument
 /// Nothing is done to save memory but the order.
 bool plain(const Planned& p) { return p.recomputed.empty() && p.schedule.transfers.empty(); }
 
-/// Takes less time by prediction, or the same and less memory.
-bool faster(const Planned& a, const Planned& b) {
-  return std::pair(a.seconds, a.plan.bytes) < std::pair(b.seconds, b.plan.bytes);
+/// Takes less time by prediction, or the same and less memory. What takes less than `least` takes
+/// that long.
+bool faster(const Planned& a, const Planned& b, double least) {
+  return std::pair(std::max(a.seconds, least), a.plan.bytes) <
+         std::pair(std::max(b.seconds, least), b.plan.bytes);
 }
 
 }  // namespace
@@ -131,19 +133,25 @@ std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from
   return executable_for(l, symbols, sizes, from.copied);
 }
 
-FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
+FunctionImpl* FunctionImpl::choose(const SizeSources& from, double* least_seconds) {
   std::shared_ptr<const Executable> whole;
   std::optional<OverBudget> refusal;  // of the way that needs least
   const auto keep = [&](const OverBudget& e) {
     if (!refusal || e.needed() < refusal->needed()) refusal.emplace(e);
   };
   std::string assumed;
+  // Slices may be predicted to be faster, as their values stay in caches. They are no way as long
+  // as the whole fits, so that more memory would take longer: the whole bounds their time.
+  double least = 0;
   try {
     whole = plan_for(from, assumed);
     if (plain(*whole->planned)) return nullptr;
+    least = whole->planned->plain_seconds;
   } catch (const OverBudget& e) {
     keep(e);
+    least = e.plain_seconds();
   }
+  if (least_seconds) *least_seconds = least;
   const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
   const auto batched =
       std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
@@ -157,12 +165,12 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from) {
     try {
       std::lock_guard lock(variant->compile_mutex_);
       const auto planned = variant->plan_for(from, assumed)->planned;
-      if (!fastest || faster(*planned, *fastest)) {
+      if (!fastest || faster(*planned, *fastest, least)) {
         best = variant;
         fastest = planned;
       }
       // More slices take longer, and these need nothing else.
-      if (plain(*planned) || planned->plain_seconds >= fastest->seconds) break;
+      if (plain(*planned) || std::max(planned->plain_seconds, least) >= fastest->seconds) break;
     } catch (const OverBudget& e) {
       keep(e);
     } catch (const Error& e) {

@@ -177,7 +177,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// The way to run for given sizes: null for this function as it is, or one of its variants in
   /// slices, whichever fits the budget and is predicted to be fastest; if none is exact, the same
   /// with rounded activations, if they may be. A Memory error if none fits.
-  FunctionImpl* choose(const SizeSources& from);
+  /// `least_seconds` gets the time that another way takes at least, by prediction.
+  FunctionImpl* choose(const SizeSources& from, double* least_seconds = nullptr);
   /// As `choose`, among the ways that round activations; null if they may not, or if none fits.
   FunctionImpl* choose_rounded(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);

@@ -137,11 +137,13 @@ std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
 }
 
 MemoryReport FunctionImpl::report(const SizeSources& from) {
-  if (has_choice())
-    if (FunctionImpl* way = choose(from)) {
-      std::lock_guard guard(way->compile_mutex_);
-      return way->report(from);
-    }
+  double least_seconds = 0;
+  if (FunctionImpl* way = has_choice() ? choose(from, &least_seconds) : nullptr) {
+    std::lock_guard guard(way->compile_mutex_);
+    MemoryReport r = way->report(from);
+    if (r.seconds > 0) r.seconds = std::max(r.seconds, least_seconds);
+    return r;
+  }
   std::string assumed;
   const std::shared_ptr<const Executable> e = plan_for(from, assumed);
   const Lowered* const l = e->lowered;

@@ -25,7 +25,7 @@ std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
 CodeKey key_of(const DeviceInfo& d, bool busy) {
-  return hash_bytes(fmt::format("rates 4 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+  return hash_bytes(fmt::format("rates 5 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
 
@@ -132,12 +132,11 @@ Updates exchanged(std::int64_t n) {
 }
 
 struct Convolution {
-  std::int64_t rows, from, to, size, groups;
+  std::int64_t images, rows, from, to, size, groups;
   double work() const {
-    return 2.0 * static_cast<double>(product(Dims{kImages, rows, rows, from, to, size, size})) /
+    return 2.0 * static_cast<double>(product(Dims{images, rows, rows, from, to, size, size})) /
            static_cast<double>(groups);
   }
-  static constexpr std::int64_t kImages = 4;
 };
 
 /// A convolution, its gradient by images and that by filters.
@@ -145,8 +144,7 @@ Probe probe_of(const Convolution& c) {
   ConvOptions options;
   options.border_mode = "half";
   options.groups = c.groups;
-  const Dims images{Convolution::kImages, c.from, c.rows, c.rows},
-      results{Convolution::kImages, c.to, c.rows, c.rows},
+  const Dims images{c.images, c.from, c.rows, c.rows}, results{c.images, c.to, c.rows, c.rows},
       filters{c.to, c.from / c.groups, c.size, c.size};
   const Expr x = filled(images), w = filled(filters), dy = filled(results);
   const Expr y = conv2d(x, w, options);
@@ -207,7 +205,11 @@ class Probes {
   void convolutions(DeviceInfo& d) const {
     d.filter_elements = 3.0 * kFilters.from * kFilters.to * kFilters.size * kFilters.size /
                         (filters_.seconds(0) + filters_.seconds(1) + filters_.seconds(2));
-    double images = 0, by_images = 0, filters = 0, by_filters = 0;
+    double images = 0, by_images = 0;
+    // By filters, of narrow images and of wide ones: work, the same times the width, and seconds.
+    struct Filters {
+      double work = 0, pixels = 0, seconds = 0;
+    } kinds[2];
     for (std::size_t i = 0; i < std::size(kConvolutions); ++i) {
       const Convolution& c = kConvolutions[i];
       const Probe& p = convolutions_[i];
@@ -215,13 +217,24 @@ class Probes {
                    to = static_cast<double>(c.to);
       const double besides = d.parallel_latency + from * to * taps / d.filter_elements;
       const double forward = conv_share(d, to, from * taps), back = conv_share(d, from, to * taps);
-      images += c.work() / forward + c.work() / back;
-      by_images += rest(p.seconds(0) + p.seconds(1), 2 * besides);
-      filters += c.work() / forward;
-      by_filters += rest(p.seconds(2), besides);
+      const bool wide = c.rows >= kWide;
+      if (!wide) {
+        images += c.work() / forward + c.work() / back;
+        by_images += rest(p.seconds(0) + p.seconds(1), 2 * besides);
+      }
+      Filters& k = kinds[wide];
+      k.work += c.work() / forward;
+      k.pixels += c.size > 1 ? c.work() / forward * static_cast<double>(c.rows) : 0;
+      k.seconds += rest(p.seconds(2), besides);
     }
     d.conv_flops = images / by_images;
-    d.filter_flops = filters / by_filters;
+    // seconds = (work + pixels / row_pixels) / flops, of both kinds.
+    const auto [narrow, wide] = kinds;
+    const double per_pixel = std::max((wide.seconds * narrow.work - narrow.seconds * wide.work) /
+                                          (wide.pixels * narrow.work - narrow.pixels * wide.work),
+                                      0.0);
+    d.filter_flops = narrow.work / rest(narrow.seconds, per_pixel * narrow.pixels);
+    d.filter_row_pixels = 1 / std::max(per_pixel * d.filter_flops, 1e-9);
     d.depthwise_flops =
         3 * kAlone.work() /
         rest(alone_.seconds(0) + alone_.seconds(1) + alone_.seconds(2), 3 * d.parallel_latency);
@@ -230,12 +243,16 @@ class Probes {
   static constexpr std::int64_t kMiddle = 2 * kParallelPoints;  // caches hold one kernel's operands
   static constexpr std::int64_t kLarge = std::int64_t{8} << 20;  // and not these
   static constexpr std::int64_t kRows = 600, kColumns = 500;
-  static constexpr std::int64_t kBatch = 128, kSide = 1024;
+  static constexpr std::int64_t kBatch = 128, kSide = 1000;
   // Hardly more than the rearrangement of filters, three times; and each channel by itself.
-  static constexpr Convolution kFilters{2, 512, 512, 3, 1}, kAlone{28, 128, 128, 3, 128};
-  // Of kinds that networks have: 3 x 3, and 1 x 1 over more channels.
-  static constexpr Convolution kConvolutions[] = {
-      {56, 64, 64, 3, 1}, {14, 256, 256, 3, 1}, {28, 256, 128, 1, 1}};
+  static constexpr Convolution kFilters{4, 2, 512, 512, 3, 1}, kAlone{4, 28, 128, 128, 3, 128};
+  // Of kinds that networks have: 3 x 3, 1 x 1 over more channels, and wide images, whose rows
+  // caches do not hold as gradients by filters need them.
+  static constexpr std::int64_t kWide = 160;
+  static constexpr Convolution kConvolutions[] = {{4, 56, 64, 64, 3, 1},
+                                                  {4, 14, 256, 256, 3, 1},
+                                                  {4, 28, 256, 128, 1, 1},
+                                                  {1, kWide, 64, 64, 3, 1}};
 
   static constexpr int kShort = 16, kMedium = 4;  // calls per round
   // As few bytes as a kernel on all cores can have.
@@ -249,7 +266,8 @@ class Probes {
   Probe across_{{{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}},
                 kMedium};
   Probe small_product_{snug::products(32, 64, 32), kShort};
-  // As layers have it: few rows, and a matrix that caches do not hold.
+  // As layers have it: few rows, and a matrix that caches do not hold. Not a power of two, whose
+  // rows fall on the same lines of caches.
   Probe product_{snug::products(kBatch, kSide, kSide), 1};
   Probe filters_ = probe_of(kFilters), alone_ = probe_of(kAlone);
   std::vector<Probe> convolutions_ = [] {
@@ -264,7 +282,7 @@ constexpr double DeviceInfo::*kRates[] = {
     &DeviceInfo::bandwidth,        &DeviceInfo::cache_bandwidth,  &DeviceInfo::kernel_flops,
     &DeviceInfo::product_flops,    &DeviceInfo::conv_flops,       &DeviceInfo::filter_flops,
     &DeviceInfo::depthwise_flops,  &DeviceInfo::strided_elements, &DeviceInfo::filter_elements,
-    &DeviceInfo::parallel_latency, &DeviceInfo::product_latency,
+    &DeviceInfo::parallel_latency, &DeviceInfo::product_latency,  &DeviceInfo::filter_row_pixels,
 };
 
 /// The rates and the time.

@@ -157,7 +157,10 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
                        std::int64_t of_rows) {
     const double per_row = r.seconds / static_cast<double>(of_rows),
                  plain_per_row = base.seconds / static_cast<double>(rows);
-    found.push_back({kind, count, r.peak, base.seconds > 0 ? per_row / plain_per_row : 0});
+    double ratio = base.seconds > 0 ? per_row / plain_per_row : 0;
+    // As `choose` has it.
+    if (kind == Remedy::Kind::MicroBatches && ratio > 0) ratio = std::max(ratio, 1.0);
+    found.push_back({kind, count, r.peak, ratio});
   };
   // Nothing if it does not fit, or if the sizes do not go together.
   const auto plan = [&](FunctionImpl& f, const SizeSources& sizes) -> std::optional<MemoryReport> {

@@ -315,6 +315,7 @@ std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& task
   Fitter outside(program, tasks.sizes, search.recompute, &kept.whole);
   const Fitted plain = *outside.fit(0);
   floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
+  floor.plain_seconds = plain.plain_seconds;
   if (budget == 0 || plain.plan.bytes <= budget) return plain;
   std::vector<std::pair<std::uint32_t, LoopCall*>> calls;
   for (std::uint32_t t = 0; search.recompute && t < tasks.calls.size(); ++t)

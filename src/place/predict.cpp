@@ -145,7 +145,14 @@ Rate conv_rate(const DeviceInfo& d, const Node& node, std::string_view op, std::
     return {d.depthwise_flops, visited};
   }
   if (by_images) std::swap(to, from);
-  return {by_filters ? d.filter_flops : d.conv_flops, conv_share(d, to, from * taps),
+  double reached = conv_share(d, to, from * taps);
+  if (by_filters && taps > 1 && d.filter_row_pixels > 0) {
+    const Dims& images = in[0];
+    const bool channels_last = node.op->name.ends_with("_last");
+    const std::int64_t row = images[images.size() - (channels_last ? 2 : 1)];
+    reached *= 1 - share(static_cast<double>(row), d.filter_row_pixels);
+  }
+  return {by_filters ? d.filter_flops : d.conv_flops, reached,
           d.filter_elements > 0 ? count(filters) / d.filter_elements : 0};
 }
 

@@ -311,7 +311,7 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
 
 Floor Fitter::floor() {
   find_points();
-  Floor floor{bound(), plain_.plan.bytes};
+  Floor floor{bound(), plain_.plan.bytes, plain_.plain_seconds};
   for (auto point = frontier_.points.rbegin(); point != frontier_.points.rend(); ++point) {
     if (point->plan.peak >= floor.smallest && point->offloaded.empty()) continue;
     if (const MemoryPlan* plan = packed(*point))

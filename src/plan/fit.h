@@ -22,6 +22,7 @@ struct Fitted {
 struct Floor {
   std::uint64_t bound = 0;     // no plan is lower: what always lives, and the largest single task
   std::uint64_t smallest = 0;  // the lowest plan found
+  double plain_seconds = 0;    // predicted, if every task runs once
   bool proved() const { return smallest <= bound; }
 };
 

@@ -21,6 +21,9 @@ struct DeviceInfo {
   // float32 operations where all sizes are large: in products of matrices, in convolutions with
   // their gradients by images, in gradients by filters, and where every channel has its own filter.
   double product_flops = 0, conv_flops = 0, filter_flops = 0, depthwise_flops = 0;
+  /// Pixels of a row of images at which gradients by filters fall to half of `filter_flops`; 0:
+  /// never.
+  double filter_row_pixels = 0;
   double strided_elements = 0;         // elements per second that are read or written one by one
   double filter_elements = 0;          // elements of filters per second that convolutions rearrange
   double parallel_latency = 0;         // seconds to start one task on all cores

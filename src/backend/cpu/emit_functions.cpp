@@ -207,8 +207,8 @@ V MathEmitter::sigmoid(V x) {
 }
 
 V MathEmitter::softplus(V x) {
-  // A nan comes from the sum's first operand alone: the sign of the sum of two depends on their order,
-  // which the compiler chooses.
+  // A nan comes from the sum's first operand alone: the sign of the sum of two depends on their
+  // order, which the compiler chooses.
   V below = b.CreateFNeg(abs_of(x)), least = pick(x, -200, -1000);
   V e = exp(b.CreateSelect(b.CreateFCmpOGT(below, least), below, least));
   // A tiny e is its own logarithm; squaring it would underflow, which is slow.
