@@ -133,6 +133,13 @@ std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from
   return executable_for(l, symbols, sizes, from.copied);
 }
 
+std::int64_t FunctionImpl::rows_to_cut(const SizeSources& from) const {
+  const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
+  const auto batched =
+      std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
+  return batched == end ? kUnknownRows : (*batched)[0];
+}
+
 FunctionImpl* FunctionImpl::choose(const SizeSources& from, double* least_seconds) {
   std::shared_ptr<const Executable> whole;
   std::optional<OverBudget> refusal;  // of the way that needs least
@@ -152,10 +159,7 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from, double* least_second
     least = e.plain_seconds();
   }
   if (least_seconds) *least_seconds = least;
-  const auto end = from.shapes.begin() + static_cast<std::ptrdiff_t>(argument_count_);
-  const auto batched =
-      std::find_if(from.shapes.begin(), end, [](const Dims& shape) { return !shape.empty(); });
-  const std::int64_t rows = batched == end ? kUnknownRows : (*batched)[0];
+  const std::int64_t rows = rows_to_cut(from);
   FunctionImpl* best = nullptr;
   std::shared_ptr<const Planned> fastest = whole ? whole->planned : nullptr;
   for (std::int64_t count : kSlices) {

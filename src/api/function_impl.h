@@ -179,6 +179,11 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// with rounded activations, if they may be. A Memory error if none fits.
   /// `least_seconds` gets the time that another way takes at least, by prediction.
   FunctionImpl* choose(const SizeSources& from, double* least_seconds = nullptr);
+  /// Whether the batch fits the budget in as many slices as are tried, as a whole or rounded:
+  /// `choose` finds a way then, which may be another.
+  bool fits_somehow(const SizeSources& from);
+  /// Rows of the axis that slices are cut along; many if that is not known.
+  std::int64_t rows_to_cut(const SizeSources& from) const;
   /// As `choose`, among the ways that round activations; null if they may not, or if none fits.
   FunctionImpl* choose_rounded(const SizeSources& from);
   FunctionImpl* choose_for_call(const CallContext& context);

@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <optional>
 
 #include "api/function.h"
@@ -38,27 +42,34 @@ double now() {
 
 using Updates = std::vector<std::pair<Expr, Expr>>;
 
+/// Those that cores have for themselves.
+void empty_caches() {
+  const std::vector<std::uint8_t> others(static_cast<std::size_t>(4 * host_device().cache_bytes),
+                                         1);
+  static volatile std::uint8_t last;
+  last = others.back();
+}
+
 /// A function and the time that good calls of it spend in the steps whose names begin with each of
 /// `names`. Results go to shared variables: fresh memory would be part of the time.
 class Probe {
  public:
-  /// `calls` per round; if several, one before them brings operands into caches and wakes threads.
-  Probe(const Updates& updates, int calls, std::vector<std::string_view> names = {""})
-      : function_(snug::function({}, std::vector<Expr>{}, with_profile(updates))),
-        names_(std::move(names)),
-        calls_(calls),
-        seconds_(names_.size()) {
-    function_.call({});
-  }
+  /// `calls` per round. One before them compiles and, if they are several, brings operands into
+  /// caches and wakes threads; a single one finds its operands in memory, as steps of a training
+  /// do.
+  Probe(std::function<Updates()> make, int calls, std::vector<std::string_view> names = {""})
+      : make_(std::move(make)), names_(std::move(names)), calls_(calls), seconds_(names_.size()) {}
 
+  /// The function lives for the round alone, so that the probes never take memory together.
   void round() {
-    if (calls_ > 1) function_.call({});
-    std::vector<double> before = so_far();
-    for (int call = 0; call < calls_; ++call) {
-      function_.call({});
-      const std::vector<double> after = so_far();
+    const Function f = snug::function({}, std::vector<Expr>{}, with_profile(make_()));
+    f.call({});
+    for (int call = 0; call < kCalls * calls_; ++call) {
+      if (calls_ == 1) empty_caches();
+      const std::vector<double> before = so_far(f);
+      f.call({});
+      const std::vector<double> after = so_far(f);
       for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(after[i] - before[i]);
-      before = after;
     }
   }
 
@@ -71,21 +82,22 @@ class Probe {
   }
 
  private:
+  static constexpr int kCalls = 5;  // as a unit
   static FunctionOptions with_profile(const Updates& updates) {
     FunctionOptions options;
     options.profile = true;
     options.updates = updates;
     return options;
   }
-  std::vector<double> so_far() const {
+  std::vector<double> so_far(const Function& f) const {
     std::vector<double> sums(names_.size(), 0);
-    for (const auto& step : function_.profile().steps)
+    for (const auto& step : f.profile().steps)
       for (std::size_t i = 0; i < names_.size(); ++i)
         if (step.name.starts_with(names_[i])) sums[i] += step.seconds;
     return sums;
   }
 
-  Function function_;
+  std::function<Updates()> make_;
   std::vector<std::string_view> names_;
   int calls_;
   std::vector<std::vector<double>> seconds_;  // by name and call
@@ -140,7 +152,7 @@ struct Convolution {
 };
 
 /// A convolution, its gradient by images and that by filters.
-Probe probe_of(const Convolution& c) {
+Updates convolution_with_gradients(const Convolution& c) {
   ConvOptions options;
   options.border_mode = "half";
   options.groups = c.groups;
@@ -149,13 +161,16 @@ Probe probe_of(const Convolution& c) {
   const Expr x = filled(images), w = filled(filters), dy = filled(results);
   const Expr y = conv2d(x, w, options);
   const std::vector<Expr> by = grad(sum(y * dy), std::vector<Expr>{x, w});
-  return Probe({{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}}, 1,
+  return {{filled(results), y}, {filled(images), by[0]}, {filled(filters), by[1]}};
+}
+
+Probe probe_of(const Convolution& c) {
+  return Probe([c] { return convolution_with_gradients(c); }, 1,
                {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
 }
 
 /// What is measured. Rounds take the probes in turn, so that a while in which others have the
-/// machine spoils a round and not a rate, and operands of large tasks are not in caches, as in a
-/// step of a training.
+/// machine spoils a round and not a rate.
 class Probes {
  public:
   void round() {
@@ -245,7 +260,7 @@ class Probes {
   static constexpr std::int64_t kRows = 600, kColumns = 500;
   static constexpr std::int64_t kBatch = 128, kSide = 1000;
   // Hardly more than the rearrangement of filters, three times; and each channel by itself.
-  static constexpr Convolution kFilters{4, 2, 512, 512, 3, 1}, kAlone{4, 28, 128, 128, 3, 128};
+  static constexpr Convolution kFilters{4, 2, 256, 512, 3, 1}, kAlone{4, 28, 128, 128, 3, 128};
   // Of kinds that networks have: 3 x 3, 1 x 1 over more channels, and wide images, whose rows
   // caches do not hold as gradients by filters need them.
   static constexpr std::int64_t kWide = 160;
@@ -256,19 +271,25 @@ class Probes {
 
   static constexpr int kShort = 16, kMedium = 4;  // calls per round
   // As few bytes as a kernel on all cores can have.
-  Probe latency_{kernels<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }),
-                 kShort};
-  Probe caches_{exchanged(exchanged_points()), kShort};
-  Probe memory_{{{filled({kLarge}), cheap(filled({kLarge}))}}, 1};
+  Probe latency_{
+      [] { return kernels<std::int8_t>(kParallelPoints, [](const Expr& x) { return x + x; }); },
+      kShort};
+  Probe caches_{[] { return exchanged(exchanged_points()); }, kShort};
+  Probe memory_{[]() -> Updates { return {{filled({kLarge}), cheap(filled({kLarge}))}}; }, 1};
   // Far more arithmetic than traffic.
-  Probe functions_{kernels<float>(kMiddle, [](const Expr& x) { return tanh(tanh(tanh(tanh(x)))); }),
+  Probe functions_{[] {
+                     return kernels<float>(kMiddle,
+                                           [](const Expr& x) { return tanh(tanh(tanh(tanh(x)))); });
+                   },
                    kMedium};
-  Probe across_{{{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}},
+  Probe across_{[]() -> Updates {
+                  return {{filled({kColumns, kRows}), cheap(transpose(filled({kRows, kColumns})))}};
+                },
                 kMedium};
-  Probe small_product_{snug::products(32, 64, 32), kShort};
+  Probe small_product_{[] { return snug::products(32, 64, 32); }, kShort};
   // As layers have it: few rows, and a matrix that caches do not hold. Not a power of two, whose
   // rows fall on the same lines of caches.
-  Probe product_{snug::products(kBatch, kSide, kSide), 1};
+  Probe product_{[] { return snug::products(kBatch, kSide, kSide); }, 1};
   Probe filters_ = probe_of(kFilters), alone_ = probe_of(kAlone);
   std::vector<Probe> convolutions_ = [] {
     std::vector<Probe> probes;
@@ -309,36 +330,43 @@ bool take_text(std::string_view text, DeviceInfo& d) {
   return take_number(text, when) && (!d.measured_busy || std::abs(now() - when) < kBusySeconds);
 }
 
-/// What this process has had of the machine so far.
+/// What this process has had of the machine so far, in seconds.
 struct Usage {
-  double seconds;        // of cores
-  double interruptions;  // how often the system took a core from it, although it had work
+  double worked = 0;
+  double waited = 0;  // of its threads for a core that others had
+  double stolen = 0;  // from the cores of this machine by others on its host
 };
 Usage usage() {
+  Usage now;
   rusage u{};
   getrusage(RUSAGE_SELF, &u);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return {seconds(u.ru_utime) + seconds(u.ru_stime), static_cast<double>(u.ru_nivcsw)};
+  for (const timeval& t : {u.ru_utime, u.ru_stime})
+    now.worked += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  std::error_code none;  // without these files others are not seen
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", none)) {
+    std::ifstream file(thread.path() / "schedstat");
+    double ran = 0, waited = 0;  // ns
+    if (file >> ran >> waited) now.waited += 1e-9 * waited;
+  }
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double ticks[8];  // user, nice, system, idle, iowait, irq, softirq, steal
+  file >> name;
+  for (double& t : ticks) file >> t;
+  if (file) now.stolen = ticks[7] / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return now;
 }
 
 /// Calls `round` several times; whether others used the machine at the same time.
 template <class F>
 bool rounds(F&& round) {
-  constexpr int kRounds = 6;
-  // Interruptions per second of work, and the share of the time that at least one core worked:
-  // another program that runs makes more of the one and less of the other.
-  constexpr double kInterruptions = 50, kWorking = 0.9;
-  const auto begin = std::chrono::steady_clock::now();
+  constexpr int kRounds = 2;
+  constexpr double kLost = 0.1;  // of the time that threads wanted to work
   const Usage before = usage();
   for (int i = 0; i < kRounds; ++i) round();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const Usage after = usage();
-  const double worked = after.seconds - before.seconds;
-  return after.interruptions - before.interruptions > kInterruptions * worked ||
-         worked < kWorking * seconds;
+  const double lost = after.waited - before.waited + after.stolen - before.stolen;
+  return lost > kLost * (after.worked - before.worked + lost);
 }
 
 }  // namespace

@@ -317,29 +317,49 @@ Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
   Ways ways = own_ways();
   ways.budget = budget;
   ways.find_smallest = false;
-  const Planner planned = planner(ways);
+  const Planner planned = planner(ways), plain = planner(plain_ways());
   SizeSources from = size_sources(shapes, values, false);
-  Function::MaxBatch best;
-  const auto fits = [&](std::int64_t n) {
+  const auto set_rows = [&](std::int64_t n) {
     for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = n;
-    try {
-      MemoryReport r = planned->report(from);
-      best = {n, std::move(r)};
-      return true;
-    } catch (const Error& e) {
-      if (e.fault() != Fault::Memory) throw;
-      return false;
-    }
+  };
+  const auto fits = [&](std::int64_t n) {
+    set_rows(n);
+    return plain->report(from).peak <= static_cast<std::int64_t>(budget) ||
+           planned->fits_somehow(from);
   };
   // Rows of no bytes would never end it.
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const std::int64_t rows = largest(kMost, fits);
-  if (rows > 0 && best.rows != rows) fits(rows);
-  if (rows == 0) {
-    for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = 1;
-    best.plan = planner(plain_ways())->report(from);
+  set_rows(std::max<std::int64_t>(rows, 1));
+  return {rows, rows ? planned->report(from) : plain->report(from)};
+}
+
+bool FunctionImpl::fits_somehow(const SizeSources& from) {
+  std::string assumed;
+  const std::int64_t rows = rows_to_cut(from);
+  const auto fits = [&](FunctionImpl& way) {
+    std::lock_guard lock(way.compile_mutex_);
+    try {
+      way.plan_for(from, assumed);
+      return true;
+    } catch (const OverBudget&) {
+      return false;
+    }
+  };
+  // The more slices, the less they need; where they are no way there is the whole.
+  if (compile_.micro_batches == 0 && !stage_) {
+    std::int64_t count = 0;
+    for (std::int64_t slices : kSlices)
+      if (slices <= rows) count = slices;
+    FunctionImpl* const variant = count ? in_slices(count) : nullptr;
+    try {
+      if (variant && fits(*variant)) return true;
+    } catch (const Error& e) {
+      if (e.fault() != Fault::Shape) throw;  // slices ask more of sizes than the whole
+    }
   }
-  return best;
+  if (fits(*this)) return true;
+  return has_choice() && choose_rounded(from) != nullptr;
 }
 
 }  // namespace snug

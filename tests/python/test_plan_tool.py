@@ -72,6 +72,13 @@ def test_more_memory_may_be_the_smallest_plan():
     assert planned(*step, *smallest.split())["fits"]
 
 
+def test_images_may_be_too_small():
+    for size in (1, 3):
+        text = run("plan", "lenet", "--size", size, status=1).stderr
+        assert f"lenet takes no images of {size} x {size}: " in text and "larger --size" in text
+        assert ".cpp" not in text and "ignore_border" not in text
+
+
 def test_no_row_fits():
     found = planned("fit", "mlp", "--memory", 10, status=1)
     assert not found["fits"] and found["batch"] == 0 and found["bytes"]["peak"] > 10

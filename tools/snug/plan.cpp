@@ -44,7 +44,16 @@ class Subject {
       example_[1] = o.size[0];
       example_[2] = o.size.back();
     }
-    model_ = nn::models::make(o.model, {.input = example_});
+    try {
+      model_ = nn::models::make(o.model, {.input = example_});
+      nn::summarise(*model_, with_batch(example_, 1));
+    } catch (const snug::Error& e) {
+      if (o.size.empty() || e.fault() != snug::Fault::Shape) throw;
+      snug::fail(snug::Fault::Value,
+                 fmt::format("plan: {} takes no images of {} x {}: {}", o.model, example_[1],
+                             example_[2], e.message()),
+                 "give a larger --size");
+    }
   }
 
   /// `memory` "": no budget; `any_way`: by whatever technique is fastest; `slices` > 1: of the
