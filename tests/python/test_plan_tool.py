@@ -97,6 +97,14 @@ def test_what_cannot_be_is_told_as_flags():
     assert "does not fit" in done.stdout and "--memory " in done.stdout and not done.stderr
 
 
+def test_the_batch_to_fit_counts_slices():
+    rows = planned("fit", "lenet", "--memory", "8MiB")["batch"]
+    step = ("plan", "lenet", "--memory", "8MiB", "--fit", "--batch")
+    refused = planned(*step, 4 * rows, status=1)
+    assert refused["remedies"][0]["flag"] == f"--batch {rows}"
+    assert planned(*step, rows)["bytes"]["peak"] == refused["remedies"][0]["peak"]
+
+
 def test_the_largest_batch():
     found = planned("fit", "lenet", "--memory", "8MiB", "--infer")
     assert found["fits"] and found["bytes"]["peak"] <= 8 << 20

@@ -1,5 +1,6 @@
 // snug plan MODEL, snug fit MODEL: what a reference model needs, before anything is allocated.
 #include <snug/snug.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -111,6 +112,8 @@ class Subject {
         memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
   }
 
+  const PlanOptions& options() const { return o_; }
+
  private:
   bool has_labels() const { return nn::models::info(o_.model).classes > 0; }
 
@@ -188,6 +191,20 @@ void require_budget(const PlanOptions& o) {
                "give the budget, as --memory 4GiB");
 }
 
+/// With --fit the largest batch is one that any technique may be used for.
+void use_batch_in_slices(const Subject& subject, const std::vector<Dims>& shapes,
+                         const MemoryReport& plain, std::vector<Remedy>& ways) {
+  const auto [rows, r] = subject.function(subject.options().memory, true).max_batch(shapes);
+  std::erase_if(ways, [](const Remedy& way) { return way.kind == Remedy::Kind::Batch; });
+  if (rows == 0) return;
+  const double per_row = r.seconds / static_cast<double>(rows),
+               plain_per_row = plain.seconds / static_cast<double>(shapes[0][0]);
+  ways.insert(ways.begin(), {.kind = Remedy::Kind::Batch,
+                             .count = rows,
+                             .peak = r.peak,
+                             .time_ratio = plain.seconds > 0 ? per_row / plain_per_row : 0});
+}
+
 int plan(const PlanOptions& o) {
   require_budget(o);
   const Subject subject(o);
@@ -209,6 +226,7 @@ int plan(const PlanOptions& o) {
   std::vector<Remedy> ways;
   if (!fits) {
     ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
+    if (o.fit) use_batch_in_slices(subject, shapes, r, ways);
     if (!o.recompute && r.smallest > budget && r.smallest < r.peak)
       ways.insert(ways.end() - 1,
                   {.kind = Remedy::Kind::Memory, .peak = r.smallest, .recompute = true});
@@ -236,7 +254,10 @@ int plan(const PlanOptions& o) {
 int fit(const PlanOptions& o) {
   const Subject subject(o);
   const snug::Function f = subject.function(o.memory, true);
+  const bool watched = isatty(STDERR_FILENO);
+  if (watched) fmt::print(stderr, "planning batches of {} ...", o.model);
   const auto [rows, r] = f.max_batch(subject.shapes(1));
+  if (watched) fmt::print(stderr, "\r\033[K");
   if (o.json) {
     fmt::print("{}\n", as_json(o, rows, &r, rows > 0, {}).dump(2));
     return rows ? 0 : 1;
