@@ -99,6 +99,10 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
                                      v.name.empty() ? fmt::format("number {}", i) : v.name,
                                      describe_bytes(static_cast<std::uint64_t>(value->bytes()))));
   }
+  if (!copied.empty() && copied.size() != input_types.size())
+    fail(Fault::Value,
+         fmt::format("memory: the function has {} inputs, {} are said to be copied or not",
+                     input_types.size(), copied.size()));
   SizeSources from = size_sources(shapes, values, false);
   std::copy(copied.begin(), copied.end(), from.copied.begin());
   std::lock_guard guard(compile_mutex_);

@@ -291,6 +291,7 @@ void FunctionImpl::refuse_for_lack_of_memory(const CallContext& c, std::uint64_t
   const Planner plain = planner(plain_ways());
   plain->may_measure_ = false;
   const MemoryReport report = plain->report(from);
+  if (static_cast<std::uint64_t>(report.arena) <= most) throw why;  // more was free than thought
   // Plans take memory, too.
   constexpr std::uint64_t kForPlans = std::uint64_t{8} << 20;
   const std::uint64_t budget =

@@ -33,7 +33,8 @@ std::uint64_t Arena::most_to_map() {
   const MemoryAccount account = memory_account();
   const std::uint64_t left =
       account.budget > account.total() ? account.budget - account.total() : 0;
-  return std::min(free_for_data(), account.budget ? left : UINT64_MAX) / page() * page();
+  constexpr std::uint64_t kUnknown = INT64_MAX;
+  return std::min({free_for_data(), account.budget ? left : kUnknown, kUnknown}) / page() * page();
 }
 
 std::uint64_t Arena::mapped_in_process() { return memory_account().arenas; }

@@ -19,6 +19,7 @@ DeviceInfo device() {
   d.kernel_flops = 1e11;
   d.product_flops = d.conv_flops = 2e11;
   d.filter_flops = 1.5e11;
+  d.filter_row_pixels = 100;
   d.depthwise_flops = 4e10;
   d.strided_elements = 5e8;
   d.filter_elements = 1e9;
@@ -87,6 +88,20 @@ TEST(Predict, FewChannelsFillNoVector) {
   EXPECT_GT(64 * convolution(64, 1, 28), 8 * many);
   EXPECT_GT(convolution(1, 64, 28) * 64, 3 * many);
   EXPECT_GT(convolution(512, 512, 1), 512.0 * 512 * 9 / 1e9) << "filters are rearranged";
+}
+
+TEST(Predict, GradientsByFiltersOfWideImagesTakeLonger) {
+  const auto seconds = [](std::int64_t images, std::int64_t rows, std::int64_t size) {
+    const Expr x = tensor4(), w = tensor4(), dy = tensor4();
+    ConvOptions options;
+    options.border_mode = "half";
+    const Expr by_filters = grad(sum(conv2d(x, w, options) * dy), std::vector<Expr>{w})[0];
+    const Dims shape{images, 64, rows, rows};
+    return seconds_of({x, w, dy}, {shape, {64, 64, size, size}, shape}, by_filters);
+  };
+  // As many pixels: half the rate at 100 of a row, a third of it at 200.
+  EXPECT_NEAR(seconds(1, 200, 3), 1.5 * seconds(4, 100, 3), 0.1 * seconds(1, 200, 3));
+  EXPECT_NEAR(seconds(1, 200, 1), seconds(4, 100, 1), 0.02 * seconds(1, 200, 1));
 }
 
 TEST(Predict, FunctionsCostMoreThanSums) {
