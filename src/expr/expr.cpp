@@ -11,6 +11,7 @@
 
 #include "base/philox.h"
 #include "expr/exports.h"
+#include "expr/number.h"
 #include "expr/op_def.h"
 #include "target/memory_budget.h"
 
@@ -116,8 +117,8 @@ std::string describe(const TensorType& type) {
 Expr::Expr(int value) : Expr(constant(autocast(static_cast<std::int64_t>(value)))) {}
 Expr::Expr(std::int64_t value) : Expr(constant(autocast(value))) {}
 Expr::Expr(float value) : Expr(constant(scalar_array(DType::F32, static_cast<double>(value)))) {}
-Expr::Expr(double value) : Expr(constant(autocast(value))) {}
-Expr::Expr(std::complex<double> value) : Expr(constant(autocast(value))) {}
+Expr::Expr(double value) : Expr(number_constant(autocast(value), value)) {}
+Expr::Expr(std::complex<double> value) : Expr(number_constant(autocast(value), value)) {}
 Expr::Expr(const Array& value) : Expr(constant(value)) {}
 
 const TensorType& Expr::type() const {

@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "expr/number.h"
+
 namespace snug {
 
 namespace {
@@ -60,6 +62,7 @@ Expr copy_leaf(const Expr& leaf) {
     twin->origin = current_origin();
     return Expr(Ref<Variable>(twin));
   }
+  if (Expr number = exact_number(leaf, leaf.dtype())) return number;
   if (auto* c = dynamic_cast<Constant*>(leaf.get())) return constant(*c->value, c->name);
   return input(leaf.type(), leaf->name);
 }

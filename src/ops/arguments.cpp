@@ -60,6 +60,7 @@ Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs) {
     require_expr(op.name.data(), x);
     ndim = std::max(ndim, x.ndim());
   }
+  widen_numbers(xs, &op == &ops::switch_ ? 1 : 0);
   for (Expr& x : xs) x = padded(x, ndim);
   return apply(op, std::move(xs), std::move(attrs));
 }

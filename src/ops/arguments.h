@@ -1,4 +1,5 @@
 #pragma once
+#include "expr/number.h"
 #include "ops/rules.h"
 
 /// What the public functions do with their arguments.

@@ -161,6 +161,7 @@ Expr cast(const Arg& x, DType dtype) {
   Scope scope(x);
   require_expr("cast", x.expr);
   if (x.expr.dtype() == dtype) return x.expr;
+  if (Expr exact = exact_number(x.expr, dtype); exact && exact.dtype() == dtype) return exact;
   if (is_complex(dtype) && !is_complex(x.expr.dtype()))
     return complex(cast(x, real_of(dtype)), typed_number(0, real_of(dtype)));
   return apply(ops::cast, {x.expr}, {{"dtype", dtype}});

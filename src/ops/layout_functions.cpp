@@ -286,10 +286,11 @@ Expr diff(const Arg& x, std::int64_t n, std::int64_t axis) {
 // ---- joining ----
 
 namespace {
-std::vector<Expr> each(const std::vector<Expr>& xs, Expr (*f)(const Arg&)) {
-  std::vector<Expr> out;
-  for (const Expr& x : xs) out.push_back(f(x));
-  return out;
+std::vector<Expr> each(std::vector<Expr> xs, Expr (*f)(const Arg&)) {
+  for (const Expr& x : xs) require_expr("stack", x);
+  widen_numbers(xs);
+  for (Expr& x : xs) x = f(x);
+  return xs;
 }
 }  // namespace
 

@@ -228,10 +228,12 @@ Expr concatenate(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
   return apply(ops::concatenate, same, {{"axis", axis}});
 }
 
-Expr stack(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
+Expr stack(const std::vector<Expr>& given, std::int64_t axis, Here where) {
   Scope scope(where);
-  if (xs.empty()) fail(Fault::Value, "stack: needs at least one value");
-  for (const Expr& x : xs) require_expr("stack", x);
+  if (given.empty()) fail(Fault::Value, "stack: needs at least one value");
+  for (const Expr& x : given) require_expr("stack", x);
+  std::vector<Expr> xs = given;
+  widen_numbers(xs);
   axis = normal_axis("stack", axis, xs[0].ndim() + 1);
   std::vector<Expr> wide;
   for (const Expr& x : xs) {
@@ -245,7 +247,7 @@ Expr stack(const std::vector<Expr>& xs, std::int64_t axis, Here where) {
 
 Expr arange(const Arg& start, const Arg& stop, const Arg& step, std::optional<DType> dtype) {
   Scope scope(start);
-  const Expr &a = start.expr, &b = stop.expr, &s = step.expr;
+  Expr a = start.expr, b = stop.expr, s = step.expr;
   for (const Expr& e : {a, b, s}) {
     require_expr("arange", e);
     if (e.ndim() != 0)
@@ -258,6 +260,8 @@ Expr arange(const Arg& start, const Arg& stop, const Arg& step, std::optional<DT
     return cast(apply(ops::arange, {a, s, b}, {{"dtype", real_of(t)}}), t);
   }
   DType out = dtype.value_or(upcast(upcast(a.dtype(), b.dtype()), s.dtype()));
+  for (Expr* e : {&a, &b, &s})
+    if (Expr exact = exact_number(*e, DType::F64)) *e = exact;
   const Array *va = constant_value(a), *vb = constant_value(b), *vs = constant_value(s);
   Expr n;
   if (va && vb && vs)

@@ -741,5 +741,22 @@ TEST(Functions, Substitute) {
   EXPECT_EQ(values(run(r[0], {{y, v}})), values(run(exp(y) + sqr(y), {{y, v}})));
 }
 
+// ---- numbers ----
+
+TEST(Numbers, HaveTheDigitsOfWhatStandsBesideThem) {
+  const Expr w = dvector("w"), x = fvector("x");
+  const Array a = Array::from<double>({0.7, -1.0 / 3}, {2});
+  const Array moved = run(w - 0.1 * w * 0.01, {{w, a}});
+  EXPECT_EQ(moved.dtype, DType::F64);
+  for (int k = 0; k < 2; ++k) {
+    const double v = a.at_double(k);
+    EXPECT_NEAR(moved.at_double(k), v - 0.1 * v * 0.01, 2e-16);
+  }
+  EXPECT_EQ(run(eq(w, 0.7), {{w, a}}).at_int(0), 1);
+  EXPECT_EQ((x * 0.1).dtype(), DType::F32);
+  EXPECT_EQ((x * 0.1f * w).dtype(), DType::F64);
+  EXPECT_EQ(run(cast(Expr(0.1), DType::F64), {}).item<double>(), 0.1);
+}
+
 }  // namespace
 }  // namespace snug

@@ -40,7 +40,7 @@ def check_gradient(make, values, tolerance=1e-6, step=1e-6):
     inputs = [variable(str(v.dtype), v.ndim, f"x{k}") for k, v in enumerate(values)]
     y = make(*inputs)
     flat = T.flatten(y)
-    weight = T.sin(T.arange(flat.shape[0]) * 0.7 + 0.3)
+    weight = T.sin(T.arange(flat.shape[0]) * 0.75 + 0.25)
     cost = (T.real(flat) * weight).sum()
     if y.dtype.startswith("complex"):
         cost = cost + (T.imag(flat) * T.cos(weight * 3)).sum()
