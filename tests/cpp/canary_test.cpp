@@ -1,50 +1,17 @@
 // A run touches the bytes its plan says and no others. The arena and every array of the caller end
 // at a page that nobody may touch; bytes of the arena that no live buffer has hold a canary.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <optional>
 
 #include "classifier.h"
-#include "compile.h"
-#include "graph/capture.h"
+#include "fenced_run.h"
 #include "random_array.h"
 #include "snug.h"
 
 namespace snug {
 namespace {
-
-constexpr std::byte kCanary{0xa5};
-
-/// Memory that ends at a page nobody may touch, and that reads back as canaries.
-class Fenced {
- public:
-  explicit Fenced(std::uint64_t bytes) : bytes_(bytes) {
-    const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-    mapped_ = (bytes + page - 1) / page * page + page;
-    void* p = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    EXPECT_NE(p, MAP_FAILED);
-    base_ = static_cast<std::byte*>(p);
-    EXPECT_EQ(mprotect(base_ + mapped_ - page, page, PROT_NONE), 0);
-    // Kernels count on arrays at multiples of their element's size only.
-    data = base_ + mapped_ - page - bytes;
-    std::memset(data, static_cast<int>(kCanary), bytes);
-  }
-  ~Fenced() { munmap(base_, mapped_); }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
-
-  std::uint64_t size() const { return bytes_; }
-  std::byte* data = nullptr;
-
- private:
-  std::byte* base_ = nullptr;
-  std::uint64_t bytes_, mapped_;
-};
 
 /// Looks at every byte of the arena after each step.
 class Watch : public StepObserver {
@@ -89,77 +56,31 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
                  const std::vector<std::pair<Expr, Expr>>& updates,
                  const std::vector<Array>& arguments, CompileOptions options = {},
                  double budget_part = 0) {
-  Graph captured = capture({inputs, outputs, updates, {}, true}).graph;
-  CompileTrace trace;
   options.threads = 2;
-  std::unique_ptr<Lowered> lowered = lower(captured, options, trace);
-  generate_code(*lowered, trace);
-  const Program& program = lowered->program;
-  const Graph& g = program.graph;
-  std::vector<Array> values = arguments;
-  for (const GraphInput& in : g.inputs())
-    if (in.shared) values.push_back(in.shared->get_value());
-
-  std::vector<std::int64_t> symbols, sizes(g.sizes().nodes().size());
-  for (const Symbol& s : g.sizes().symbols())
-    symbols.push_back(s.kind == Symbol::Kind::Dim       ? values[s.input].shape[s.index]
-                      : s.kind == Symbol::Kind::Element ? values[s.input].at_int(s.index)
-                                                        : 0);
-  evaluate_sizes(g.sizes(), symbols, sizes);
-  CallKind kind;
-  kind.same_shape.assign(g.updates().size(), true);
-  kind.copied.assign(arguments.size(), false);
-  kind.copied[0] = true;
-  auto plan = [&](std::uint64_t budget) {
-    options.budget = budget;
-    return instantiate(*lowered, bound_sizes(g.sizes(), symbols, symbols), kind, 0, options, {});
-  };
-  std::unique_ptr<Executable> exe = plan(0);
+  FencedRun run(inputs, outputs, updates, arguments, options, true);
+  const std::unique_ptr<Executable>& exe = run.exe;
   if (budget_part > 0) {
-    exe = plan(
+    run.plan(
         static_cast<std::uint64_t>(budget_part * static_cast<double>(exe->planned->plan.bytes)));
     EXPECT_NE(exe->planned->recomputed.empty(), exe->transfers.empty());
   }
-
-  Fenced arena((exe->planned->plan.bytes));
-  const Schedule& s = exe->planned->schedule;
-  std::vector<std::byte*> buffers(s.buffers.size()), pointers(exe->max_operands);
-  std::vector<ArgDesc> descs(exe->max_operands);
-  std::vector<std::unique_ptr<Fenced>> held, shared(g.inputs().size());
-  auto hold = [&](std::uint64_t bytes) {
-    held.push_back(std::make_unique<Fenced>(bytes));
-    return held.back()->data;
-  };
-  for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
-    const Buffer& buf = s.buffers[b];
-    if (buf.where == Where::Shared && shared[buf.index]) {
-      buffers[b] = shared[buf.index]->data;
-    } else if (buf.where == Where::Argument || buf.where == Where::Shared) {
-      const Array& v = values[buf.index];
-      buffers[b] = hold(static_cast<std::uint64_t>(v.bytes()));
-      std::memcpy(buffers[b], v.data, static_cast<std::size_t>(v.bytes()));
-      if (buf.where == Where::Shared) shared[buf.index] = std::move(held.back());
-    } else if (buf.where == Where::Output || buf.where == Where::Fresh) {
-      buffers[b] = hold(buf.bytes);
-    }
-  }
-  RunState state;
-  state.sizes = sizes.data();
-  state.buffers = buffers.data();
-  state.arena = arena.data;
-  state.descs = descs.data();
-  state.pointers = pointers.data();
+  Fenced arena(exe->planned->plan.bytes, 64);
+  run.bind();
+  run.state.arena = arena.data;
   std::optional<OffloadFile> file;
   if (!exe->transfers.empty()) {
-    file.emplace(std::filesystem::current_path().string()).reserve(s.file_bytes);
-    state.file = &*file;
+    file.emplace(std::filesystem::current_path().string())
+        .reserve(exe->planned->schedule.file_bytes);
+    run.state.file = &*file;
   }
-  bind_arena(*exe, state);
-  std::memcpy(buffers[0], values[0].data, static_cast<std::size_t>(values[0].bytes()));
+  bind_arena(*exe, run.state);
+  std::memcpy(run.buffers[0], arguments[0].data, static_cast<std::size_t>(arguments[0].bytes()));
   Watch watch(*exe, arena);
-  state.observer = &watch;
-  run_steps(*exe, state);
+  run.state.observer = &watch;
+  run_steps(*exe, run.state);
   EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.bytes);
+  EXPECT_TRUE(arena.intact());
+  for (const auto& h : run.held) EXPECT_TRUE(h->intact());
 }
 
 /// Dropout, an embedding, softmax and cross-entropy, with their gradients and updates.

@@ -66,6 +66,30 @@ dnnl::memory::desc swapped_filters(const ConvShape& s, DType dtype) {
           {out * in * taps, taps, in * taps, s.kw, 1}};
 }
 
+/// oneDNN 2.6 does the gradient by 1 x 1 filters with strides on a copy, in its scratchpad, of the
+/// pixels they meet. With channels last it books `c` elements per pixel but starts a pixel's copy
+/// after as many blocks of channels (8 or 16) as there are pixels before it: with fewer channels
+/// than a block, threads write into each other's copies and past the scratchpad. There the pixels
+/// are gathered by a reorder of ours instead, and the filters move over every one of them. (Its
+/// forward convolution and its gradient by images start their copies where they should.)
+bool gathers(ConvKind kind, const ConvShape& s) {
+  constexpr std::int64_t kBlock = 16;
+  return kind == ConvKind::GradWeight && s.axes == 2 && s.groups == 1 && s.taps() == 1 &&
+         s.sh * s.sw > 1 && s.top == 0 && s.left == 0 && s.oh * s.sh == s.h && s.ow * s.sw == s.w &&
+         s.c < kBlock;
+}
+ConvShape gathered_shape(const ConvShape& s) {
+  ConvShape t = s;
+  t.h = s.oh, t.w = s.ow;
+  t.sh = t.sw = 1;
+  return t;
+}
+/// The images of gathered_shape(s) in those of `s`.
+dnnl::memory::desc met_pixels(const ConvShape& s, DType dtype) {
+  return {
+      {s.n, s.c, s.oh, s.ow}, data_type(dtype), {s.h * s.w * s.c, 1, s.sh * s.w * s.c, s.sw * s.c}};
+}
+
 /// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
 struct Operand {
   bool staged = false;
@@ -78,10 +102,12 @@ using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forward, DType dtype,
                              Tag outside, Tag inside, const Operands& operands,
                              std::uint64_t workspace_begin) {
-  const ConvShape s = as_forward ? forward_shape(given) : given;
+  const bool gather = gathers(kind, given);
+  const ConvShape s = as_forward ? forward_shape(given) : gather ? gathered_shape(given) : given;
   if (as_forward) kind = ConvKind::Forward;
   Descs plain = descs(s, dtype, false, outside);
   if (as_forward) plain.w = swapped_filters(given, dtype);
+  if (gather) plain.x = met_pixels(given, dtype);
   const Descs any = descs(s, dtype, true, inside);
   dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
       high{s.bottom, s.right};
@@ -330,10 +356,16 @@ class TurningCall : public native::Call {
   std::uint64_t inner_ = 0;
 };
 
+/// oneDNN 2.6 reads what it never wrote in the gradient by filters of bfloat16 images that are
+/// narrower than a stride.
+bool bfloat16_is_right(ConvKind kind, const ConvShape& s) {
+  return kind != ConvKind::GradWeight || s.w >= s.sw;
+}
+
 /// Null if oneDNN does not do it well.
 std::unique_ptr<PreparedCall> by_onednn(const CallSite& site, ConvKind kind, const ConvShape& s) {
   if (site.runtime_sizes || s.work() == 0 || product(site.out[0].shape) == 0) return nullptr;
-  if (site.out[0].dtype == DType::BF16 && has_bfloat16())
+  if (site.out[0].dtype == DType::BF16 && has_bfloat16() && bfloat16_is_right(kind, s))
     if (auto call = ConvCall::make(site, kind, s, DType::BF16)) return call;
   return ConvCall::make(site, kind, s, DType::F32);
 }
