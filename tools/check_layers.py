@@ -18,7 +18,7 @@ FOREIGN = {  # headers of a library -> the one folder that may include them
     re.compile(r"(oneapi/dnnl/|dnnl)"): "backend/onednn",
     re.compile(r"kissfft"): "backend/native",
     re.compile(r"CL/"): "backend/opencl",
-    re.compile(r"(zlib|jpeglib|png|hdf5)\.h"): "data",
+    re.compile(r"(zlib|jpeglib|png)\.h"): "data",
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 UMBRELLA = "snug.h"

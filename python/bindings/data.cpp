@@ -1,8 +1,8 @@
 // snug.data: sources of rows, and the functions that make them.
 #include <nanobind/stl/shared_ptr.h>
 
-#include "bindings.h"
 #include "data/source.h"
+#include "path.h"
 
 namespace snug::python {
 namespace {
@@ -129,53 +129,63 @@ void bind_sources(nb::module_& m) {
       },
       nb::arg("arrays"), nb::arg("names"));
   m.def(
-      "data_npy", [](const std::string& path) { return made([&] { return data::npy(path); }); },
+      "data_npy",
+      [](nb::handle path) { return made([file = path_of(path)] { return data::npy(file); }); },
       nb::arg("path"));
   m.def(
-      "data_idx", [](const std::string& path) { return made([&] { return data::idx(path); }); },
+      "data_idx",
+      [](nb::handle path) { return made([file = path_of(path)] { return data::idx(file); }); },
       nb::arg("path"));
   m.def(
       "data_npz",
-      [](const std::string& path, const std::vector<std::string>& names) {
-        return made([&] { return data::npz(path, names); });
+      [](nb::handle path, const std::vector<std::string>& names) {
+        return made([&, file = path_of(path)] { return data::npz(file, names); });
       },
       nb::arg("path"), nb::arg("names"));
   m.def(
       "data_hdf5",
-      [](const std::string& path, const std::vector<std::string>& names) {
-        return made([&] { return data::hdf5(path, names); });
+      [](nb::handle path, const std::vector<std::string>& names) {
+        return made([&, file = path_of(path)] { return data::hdf5(file, names); });
       },
       nb::arg("path"), nb::arg("names"));
   m.def(
       "data_images",
-      [](const std::string& folder, std::int64_t height, std::int64_t width, bool grey,
-         bool stretch, const std::vector<std::string>& without) {
-        return made([&] { return data::images(folder, {height, width, grey, stretch}, without); });
+      [](nb::handle folder, std::int64_t height, std::int64_t width, bool grey, bool stretch,
+         nb::list without) {
+        std::vector<std::string> left_out;
+        for (nb::handle path : without) left_out.push_back(path_of(path));
+        return made([&, folder = path_of(folder)] {
+          return data::images(folder, {height, width, grey, stretch}, left_out);
+        });
       },
       nb::arg("folder"), nb::arg("height"), nb::arg("width"), nb::arg("grey"), nb::arg("stretch"),
       nb::arg("without"));
   m.def(
       "data_broken_images",
-      [](const std::string& folder) {
+      [](nb::handle folder) {
         UserLine line;
+        const std::string path = path_of(folder);
         std::vector<data::BrokenFile> broken;
         {
           nb::gil_scoped_release released;
-          broken = data::broken_images(folder);
+          broken = data::broken_images(path);
         }
         nb::list out;
-        for (const data::BrokenFile& file : broken) out.append(nb::make_tuple(file.path, file.why));
+        for (const data::BrokenFile& file : broken)
+          out.append(nb::make_tuple(path_text(file.path), path_text(file.why)));
         return out;
       },
       nb::arg("folder"));
   m.def(
       "data_csv",
-      [](const std::string& path, bool header, const std::vector<std::string>& columns,
+      [](nb::handle path, bool header, const std::vector<std::string>& columns,
          const std::string& label, const std::string& separator) {
         if (separator.size() != 1)
           fail(Fault::Value,
                fmt::format("csv: the separator '{}' is no single character", separator));
-        return made([&] { return data::csv(path, {header, columns, label, separator[0]}); });
+        return made([&, file = path_of(path)] {
+          return data::csv(file, {header, columns, label, separator[0]});
+        });
       },
       nb::arg("path"), nb::arg("header"), nb::arg("columns"), nb::arg("label"),
       nb::arg("separator"));

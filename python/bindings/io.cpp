@@ -1,8 +1,8 @@
 // Files of arrays, and checkpoints (src/io).
 #include <nanobind/stl/map.h>
 
-#include "bindings.h"
 #include "io/checkpoints.h"
+#include "path.h"
 
 namespace snug::python {
 namespace {
@@ -19,7 +19,8 @@ io::TensorFile file_of(nb::dict arrays, const io::Metadata& metadata) {
 
 nb::dict arrays_of(const io::TensorFile& file) {
   nb::dict out;
-  for (const io::NamedArray& t : file.tensors) out[t.name.c_str()] = export_array(t.array);
+  for (const io::NamedArray& t : file.tensors)
+    out[nb::str(t.name.c_str(), t.name.size())] = export_array(t.array);
   return out;
 }
 
@@ -35,15 +36,15 @@ void bind_io(nb::module_& core) {
   nb::module_ m = core.def_submodule("io", "Files of arrays, and checkpoints.");
   m.def(
       "save",
-      [](const std::string& path, nb::dict arrays, const io::Metadata& metadata) {
+      [](nb::handle path, nb::dict arrays, const io::Metadata& metadata) {
         io::TensorFile file = file_of(arrays, metadata);
-        without_gil([&] { io::save(path, file); });
+        without_gil([&, name = path_of(path)] { io::save(name, file); });
       },
       arg("path"), arg("arrays"), arg("metadata"));
   m.def(
       "load",
-      [](const std::string& path) {
-        io::TensorFile file = without_gil([&] { return io::load(path); });
+      [](nb::handle path) {
+        io::TensorFile file = without_gil([name = path_of(path)] { return io::load(name); });
         return nb::make_tuple(arrays_of(file), nb::cast(file.metadata));
       },
       arg("path"), "The arrays and the metadata.");
@@ -51,9 +52,14 @@ void bind_io(nb::module_& core) {
       m, "Checkpoints",
       "A folder of checkpoints, numbered by their step, and best.safetensors. Each is written "
       "aside, brought\nto the disk and renamed, with a hash over its contents.")
-      .def(nb::init<std::string, int>(), arg("folder"), arg("keep") = 2)
-      .def_prop_ro("folder", &io::Checkpoints::folder)
-      .def_prop_ro("best_path", &io::Checkpoints::best_path)
+      .def(
+          "__init__",
+          [](io::Checkpoints* self, nb::handle folder, int keep) {
+            new (self) io::Checkpoints(path_of(folder), keep);
+          },
+          arg("folder"), arg("keep") = 2)
+      .def_prop_ro("folder", [](const io::Checkpoints& c) { return path_text(c.folder()); })
+      .def_prop_ro("best_path", [](const io::Checkpoints& c) { return path_text(c.best_path()); })
       .def(
           "save",
           [](io::Checkpoints& self, std::int64_t step, nb::dict arrays,
@@ -69,7 +75,7 @@ void bind_io(nb::module_& core) {
             std::vector<std::string> skipped;
             auto found = without_gil([&] { return self.load_newest(&skipped); });
             if (!found) return nb::make_tuple(nb::none(), nb::none(), nb::none(), skipped);
-            return nb::make_tuple(found->path, arrays_of(found->state),
+            return nb::make_tuple(path_text(found->path), arrays_of(found->state),
                                   nb::cast(found->state.metadata), skipped);
           },
           "The newest valid one: its path, arrays and metadata (None if there is none), and a text "

@@ -4,6 +4,7 @@
 
 #include "arguments.h"
 #include "optim.h"
+#include "path.h"
 #include "train/saved_model.h"
 #include "train/trainer.h"
 
@@ -75,7 +76,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "monitor" && !value.is_none()) o.monitor = nb::cast<std::string>(value);
     if (name == "patience") o.patience = integer_of(value, "patience");
     if (name == "restore_best") o.restore_best = nb::cast<bool>(value);
-    if (name == "folder" && !value.is_none()) o.folder = nb::cast<std::string>(value);
+    if (name == "folder" && !value.is_none()) o.folder = path_of(value);
     if (name == "checkpoint_steps") o.checkpoint_steps = integer_of(value, "checkpoint_steps");
     if (name == "keep") o.keep = nb::cast<int>(value);
     if (name == "metadata") o.metadata = nb::cast<std::map<std::string, std::string>>(value);
@@ -182,23 +183,23 @@ void bind_training(nb::module_& m) {
       arg("model"), arg("data"), arg("options"));
   m.def(
       "save_parameters",
-      [](const LayerPtr& model, const std::string& path) {
+      [](const LayerPtr& model, nb::handle path) {
         UserLine line;
-        nn::save(*model, path);
+        nn::save(*model, path_of(path));
       },
       arg("model"), arg("path"));
   m.def(
       "load_parameters",
-      [](const LayerPtr& model, const std::string& path, bool strict) {
+      [](const LayerPtr& model, nb::handle path, bool strict) {
         UserLine line;
-        return nn::load(*model, path, strict);
+        return nn::load(*model, path_of(path), strict);
       },
       arg("model"), arg("path"), arg("strict"));
   m.def(
       "load_model",
-      [](const std::string& path) {
+      [](nb::handle path) {
         UserLine line;
-        const auto [model, card] = nn::load_model(path);
+        const auto [model, card] = nn::load_model(path_of(path));
         nb::list input;
         for (std::int64_t size : card.input) input.append(size);
         return nb::make_tuple(model, card.model, nb::tuple(input), card.classes, card.bytes);

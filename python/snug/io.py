@@ -3,8 +3,7 @@
     snug.io.save("model.safetensors", {"W": W, "b": b}, metadata={"epochs": "12"})
     arrays = snug.io.load("model.safetensors")
 
-A file is written aside and renamed, so it is there whole or not at all. Loaded safetensors are the
-pages of the file: they take memory when they are touched.
+A file is written aside and renamed, so it is there whole or not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def save(
 ) -> None:
     """Writes arrays or shared variables by name to a .safetensors or .npz file."""
     values = {name: _value(value) for name, value in arrays.items()}
-    _core.io.save(os.fspath(path), values, dict(metadata or {}))
+    _core.io.save(path, values, dict(metadata or {}))
 
 
 def load(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -40,4 +39,4 @@ def load(path: str | os.PathLike) -> dict[str, np.ndarray]:
 
 def load_with_metadata(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The arrays and the metadata of a file; that of .npz is empty."""
-    return _core.io.load(os.fspath(path))
+    return _core.io.load(path)

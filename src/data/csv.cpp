@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/utf8.h"
 #include "data/file.h"
 #include "data/source.h"
 
@@ -131,6 +132,7 @@ class Csv : public Source {
     std::vector<std::string> names;
     split_line(line, options.separator, names);
     columns_ = names.size();
+    check_text(line, skipped);
     if (options.header)
       begin_ = lines.position();
     else
@@ -163,6 +165,12 @@ class Csv : public Source {
   }
 
  private:
+  /// Names of columns and classes are shown and saved.
+  void check_text(std::string_view text, std::int64_t line) const {
+    if (!is_utf8(text))
+      bad_file(file_.path(), fmt::format("line {} is not in UTF-8", line), "save it as UTF-8");
+  }
+
   std::size_t column(const std::string& name, const std::vector<std::string>& names) const {
     auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end()) {
@@ -206,7 +214,8 @@ class Csv : public Source {
       if (label_ < 0) continue;
       std::int64_t number = 0;
       numbers = numbers && parse(cells[label_], number);
-      if (labels.size() <= kMostClasses) labels.emplace(cells[label_]);
+      if (labels.size() <= kMostClasses && labels.emplace(cells[label_]).second)
+        check_text(cells[label_], line_number);
     }
     if (label_ < 0 || numbers) return;
     if (labels.size() > kMostClasses)

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -36,18 +37,34 @@ class FilePart : public Bytes {
 
 }  // namespace
 
+void check_bools(std::span<const std::byte> bytes, const std::string& what) {
+  std::byte all{};
+  for (std::byte b : bytes) all |= b;
+  if (static_cast<unsigned>(all) <= 1) return;
+  const auto wrong = std::find_if(bytes.begin(), bytes.end(),
+                                  [](std::byte b) { return static_cast<unsigned>(b) > 1; });
+  bad_file(what,
+           fmt::format("is of bool, but has the byte {} among its values",
+                       static_cast<unsigned>(*wrong)),
+           "bools are stored as 0 and 1: the file is damaged, or should be of uint8");
+}
+
 void bad_file(const std::string& path, const std::string& what, const std::string& hint) {
   fail(Fault::Value, fmt::format("{}: {}", path, what), hint);
 }
 
 File::File(const std::string& path) : path_(path) {
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a named pipe is opened only when somebody writes to it.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) throw FileError(path, "cannot be opened", errno);
   struct stat status = {};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(descriptor_);
     if (S_ISDIR(status.st_mode)) throw FileError(path, "cannot be opened", EISDIR);
-    bad_file(path, "is no file");
+    bad_file(path,
+             fmt::format("is {}, no regular file",
+                         S_ISFIFO(status.st_mode) ? "a named pipe" : "a device"),
+             "files are read at any place: copy it to a file first");
   }
   size_ = status.st_size;
 }

@@ -1,12 +1,14 @@
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/array.h"
 
 namespace snug::data {
 
-/// A file open for reading. Reads say where to, so threads may share one.
+/// A regular file open for reading; pipes and devices are refused at once. Reads say where to, so
+/// threads may share one. Files are never mapped: one that is cut while in use is an error then.
 class File {
  public:
   explicit File(const std::string& path);
@@ -28,6 +30,9 @@ class File {
 /// A Value error about a file: "train.npy: WHAT".
 [[noreturn]] void bad_file(const std::string& path, const std::string& what,
                            const std::string& hint = {});
+
+/// Bools in files are the bytes 0 and 1; others are a Value error that begins with `what`.
+void check_bools(std::span<const std::byte> bytes, const std::string& what);
 
 /// Bytes that can be read at any place: a part of a file, memory, or what a compressed file holds.
 class Bytes {

@@ -1,289 +1,352 @@
 #include <algorithm>
+#include <list>
+#include <mutex>
 #include <optional>
 
-#include "data/file.h"
+#include "base/utf8.h"
 #include "data/gauge.h"
-#include "data/hdf5_library.h"
+#include "data/hdf5_dataset.h"
 #include "data/inflate.h"
 #include "data/source.h"
 
 namespace snug::data {
 namespace {
 
-constexpr std::int64_t kChunkedBlock = 1 << 16, kPlainBlock = 1 << 18;  // bytes, at least
-constexpr std::int64_t kLargestChunk = 1 << 30;
-constexpr std::size_t kSmallRow =
-    1 << 10;                       // of which a packed chunk may have more than twice the bytes
-constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY calls functions that the linker has not
+using h5::Chunk;
+using h5::Dataset;
+using h5::Filter;
 
-/// An id of the library and how to close it; made and dropped under the lock.
-class Handle {
+constexpr std::int64_t kChunkedBlock = 1 << 16, kPlainBlock = 1 << 18;  // bytes, at least
+constexpr std::int64_t kCache = 1 << 20;  // bytes of unpacked chunks of every dataset, or one
+
+// ---- names
+
+/// Finds datasets by path. What is outside of the file is refused.
+class Names {
  public:
-  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
-  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
-  Handle(const Handle&) = delete;
-  ~Handle() { reset(); }
-  operator hid_t() const { return id_; }
-  bool valid() const { return id_ >= 0; }
-  void reset() {
-    if (id_ >= 0) close_(std::exchange(id_, -1));
+  explicit Names(const h5::Store& store) : store_(store) {}
+
+  /// All datasets of the outermost group.
+  std::vector<std::string> at_top() {
+    std::vector<std::string> found;
+    for (const auto& [name, link] : links_at(store_.root())) {
+      if (link.kind == h5::Link::External) refuse_link(name);
+      if (!is_utf8(name))
+        bad_file(store_.path(), fmt::format("the name '{}' is not in UTF-8", name));
+      const std::optional<h5::Messages> object = find(name);
+      if (object && h5::is_dataset(*object)) found.push_back(name);
+    }
+    if (found.empty())
+      bad_file(store_.path(), "has no dataset at its top",
+               "give the names of datasets, as 'group/name'");
+    return found;
+  }
+
+  h5::Messages dataset(const std::string& name) {
+    std::optional<h5::Messages> object = find(name);
+    if (!object || !h5::is_dataset(*object))
+      bad_file(store_.path(),
+               fmt::format("there is no dataset '{}'{}", name, object ? ": it is a group" : ""),
+               hint_for(name));
+    return std::move(*object);
   }
 
  private:
-  hid_t id_;
-  herr_t (*close_)(hid_t);
-};
-
-/// One dataset of the file.
-struct Dataset {
-  Handle object, memory_type;
-  std::vector<hsize_t> sizes;
-  std::vector<hsize_t> chunk;  // empty: not in chunks
-  DType dtype;
-  /// Filters of rows that are one packed chunk each, in the order they were applied. Such rows are
-  /// unpacked by us, at the same time by several threads: the library works for one alone.
-  std::vector<H5Z_filter_t> row_filters;
-
-  std::int64_t chunk_bytes() const {
-    std::int64_t bytes = chunk.empty() ? 0 : size_of(dtype);
-    for (hsize_t size : chunk) bytes *= static_cast<std::int64_t>(size);
-    return bytes;
+  /// The object with this path; none if there is none.
+  std::optional<h5::Messages> find(const std::string& path) {
+    std::vector<std::string> parts;  // that are still to go, the next one last
+    push_parts(path, parts);
+    std::vector<h5::Address> above{store_.root()};  // groups on the way, the last one is reached
+    for (int soft = 0; !parts.empty();) {
+      const std::string part = std::move(parts.back());
+      parts.pop_back();
+      const h5::Links& links = links_at(above.back());
+      const auto link = links.find(part);
+      if (link == links.end()) return {};
+      switch (link->second.kind) {
+        case h5::Link::Hard: above.push_back(link->second.object); break;
+        case h5::Link::Soft: {
+          constexpr int kMostSoft = 64;
+          if (++soft > kMostSoft) return {};
+          if (link->second.target.starts_with('/')) above.resize(1);
+          push_parts(link->second.target, parts);
+          break;
+        }
+        default: refuse_link(part);
+      }
+    }
+    return h5::messages_at(store_, above.back());
   }
+
+  static void push_parts(const std::string& path, std::vector<std::string>& parts) {
+    std::vector<std::string> in_order;
+    for (std::size_t at = 0; at <= path.size();) {
+      const std::size_t end = std::min(path.find('/', at), path.size());
+      const std::string part = path.substr(at, end - at);
+      if (!part.empty() && part != ".") in_order.push_back(part);
+      at = end + 1;
+    }
+    parts.insert(parts.end(), in_order.rbegin(), in_order.rend());
+  }
+
+  const h5::Links& links_at(h5::Address group) {
+    const auto known = groups_.find(group);
+    if (known != groups_.end()) return known->second;
+    return groups_[group] = h5::links_of(store_, h5::messages_at(store_, group));
+  }
+
+  std::string hint_for(const std::string& name) {
+    std::vector<std::string> names;
+    for (const auto& [known, link] : links_at(store_.root())) names.push_back(known);
+    const std::string near = nearest(name, names);
+    return near.empty() ? "" : fmt::format("did you mean '{}'?", near);
+  }
+
+  [[noreturn]] void refuse_link(const std::string& name) const {
+    bad_file(store_.path(), fmt::format("the name '{}' leads to another file", name),
+             "which is not opened: open that one, or give the names of datasets in this file");
+  }
+
+  const h5::Store& store_;
+  std::map<h5::Address, h5::Links> groups_;
 };
+
+// ---- chunks
 
 /// Undoes the filter that puts the first bytes of all numbers first, then the second ones.
 void join_bytes(std::span<const std::byte> from, std::int64_t width, std::byte* out) {
   const auto count = static_cast<std::int64_t>(from.size()) / width;
   for (std::int64_t b = 0; b < width; ++b)
     for (std::int64_t i = 0; i < count; ++i) out[i * width + b] = from[b * count + i];
+  const auto done = static_cast<std::size_t>(count * width);
+  std::copy(from.begin() + static_cast<std::ptrdiff_t>(done), from.end(), out + done);
 }
 
-std::optional<DType> dtype_of(const Hdf5Lock& h5, hid_t native) {
-  const std::size_t size = h5->H5Tget_size(native);
-  switch (h5->H5Tget_class(native)) {
-    case H5T_FLOAT:
-      if (size == 4) return DType::F32;
-      if (size == 8) return DType::F64;
-      return {};
-    case H5T_INTEGER: {
-      const bool is_signed = h5->H5Tget_sign(native) != H5T_SGN_NONE;
-      for (DType t : {DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16,
-                      DType::U32, DType::U64})
-        if (size_of(t) == static_cast<std::int64_t>(size) && is_signed_int(t) == is_signed)
-          return t;
-      return {};
+/// Undoes the filters of a chunk; false if it is damaged.
+bool unpack(const Dataset& set, std::vector<std::byte> bytes, std::uint32_t left_out,
+            std::span<std::byte> out, Gauge::Share& memory) {
+  const auto applied = [&](std::size_t i) { return (left_out >> i & 1) == 0; };
+  for (std::size_t i = set.filters.size(); i-- > 0;) {
+    if (!applied(i)) continue;
+    const Filter& filter = set.filters[i];
+    if (filter.kind == Filter::Fletcher32) {
+      if (bytes.size() < 4) return false;
+      std::uint32_t sum = 0;
+      for (std::size_t k = 0; k < 4; ++k)
+        sum |= std::to_integer<std::uint32_t>(bytes[bytes.size() - 4 + k]) << 8 * k;
+      bytes.resize(bytes.size() - 4);
+      if (h5::fletcher32(bytes) != sum) return false;
+      continue;
     }
-    case H5T_ENUM:  // how others write booleans
-      if (size == 1) return DType::Bool;
-      return {};
-    default: return {};
+    // What it was before this filter: a sum that came earlier is part of it.
+    std::size_t size = out.size();
+    for (std::size_t k = 0; k < i; ++k)
+      if (set.filters[k].kind == Filter::Fletcher32 && applied(k)) size += 4;
+    constexpr std::size_t kMaxRatio = 1040;  // deflate packs no more into a byte
+    const bool deflated = filter.kind == Filter::Deflate;
+    if (deflated ? size / kMaxRatio > bytes.size() : size != bytes.size()) return false;
+    memory.add(static_cast<std::int64_t>(size));
+    std::vector<std::byte> plain(size);
+    if (deflated && !inflate_all(bytes, plain)) return false;
+    if (!deflated) join_bytes(bytes, filter.width, plain.data());
+    bytes = std::move(plain);
+  }
+  if (bytes.size() != out.size()) return false;
+  std::copy(bytes.begin(), bytes.end(), out.begin());
+  return true;
+}
+
+/// A box of an array in another one, copied. Sizes are in elements of `width` bytes.
+struct Box {
+  const Dims& sizes;  // of the array
+  Dims begin;
+};
+void copy_box(const std::byte* from, const Box& source, std::byte* to, const Box& target,
+              const Dims& box, std::int64_t width) {
+  // Trailing axes that are whole in both are one run.
+  std::size_t axis = box.size() - 1;
+  std::int64_t run = box[axis];
+  while (axis > 0 && box[axis] == source.sizes[axis] && box[axis] == target.sizes[axis])
+    run *= box[--axis];
+  const auto start_of = [&](const Box& b, const Dims& place) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < box.size(); ++i) at = at * b.sizes[i] + b.begin[i] + place[i];
+    return at * width;
+  };
+  for (Dims place(box.size(), 0);;) {
+    std::memcpy(to + start_of(target, place), from + start_of(source, place), run * width);
+    std::size_t i = axis;
+    while (i > 0 && ++place[i - 1] == box[i - 1]) place[--i] = 0;
+    if (i == 0) return;
   }
 }
 
-herr_t keep_name(hid_t, const char* name, const H5L_info_t*, void* names) {
-  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
-  return 0;
-}
+/// Chunks that were unpacked last, of one dataset.
+class ChunkCache {
+ public:
+  using Bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+  Bytes find(std::int64_t number) {
+    std::lock_guard lock(mutex_);
+    for (auto it = kept_.begin(); it != kept_.end(); ++it)
+      if (it->first == number) {
+        kept_.splice(kept_.begin(), kept_, it);
+        return kept_.front().second;
+      }
+    return nullptr;
+  }
+  void keep(std::int64_t number, Bytes bytes) {
+    std::lock_guard lock(mutex_);
+    const auto most = std::max<std::int64_t>(kCache / static_cast<std::int64_t>(bytes->size()), 1);
+    kept_.emplace_front(number, std::move(bytes));
+    while (static_cast<std::int64_t>(kept_.size()) > std::min<std::int64_t>(most, 64))
+      kept_.pop_back();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::list<std::pair<std::int64_t, Bytes>> kept_;
+};
+
+// ---- rows
 
 class Hdf5Rows : public Source {
  public:
-  Hdf5Rows(const std::string& path, const std::vector<std::string>& names)
-      : path_(path), file_(open(path)) {
-    Hdf5Lock h5;
-    try {
-      std::vector<std::string> wanted = names.empty() ? datasets_of(h5) : names;
-      for (const std::string& name : wanted) add(h5, name);
-      choose_block();
-    } catch (...) {  // the handles close under the lock
-      close_all();
-      throw;
-    }
+  Hdf5Rows(const std::string& path, const std::vector<std::string>& names) : store_(path) {
+    Names all(store_);
+    for (const std::string& name : names.empty() ? all.at_top() : names)
+      add(name, h5::dataset_of(store_, all.dataset(name), name));
+    choose_block();
+    caches_ = std::vector<ChunkCache>(sets_.size());
   }
 
-  ~Hdf5Rows() override {
-    Hdf5Lock h5;
-    close_all();
-  }
-
-  /// The library keeps chunks of every dataset, and has one packed while it unpacks it.
+  /// The list of chunks, those that stay unpacked, and what unpacking took.
   std::int64_t own_bytes() const override {
-    constexpr std::int64_t kCache = 1 << 20;
     std::int64_t bytes = memory_.peak();
-    for (const Dataset& set : datasets_)
-      if (!set.chunk.empty() && set.row_filters.empty())
-        bytes += std::max(kCache, set.chunk_bytes()) + set.chunk_bytes();
+    for (const Dataset& set : sets_) {
+      bytes += static_cast<std::int64_t>(set.chunks.size() * sizeof(Chunk) + set.in_place.size());
+      if (set.chunked() && set.tiling.chunk[0] > 1)
+        bytes += std::max(kCache, set.tiling.bytes) + set.tiling.bytes;
+    }
     return bytes;
   }
 
  protected:
   void read_rows(std::int64_t begin, std::int64_t count,
                  std::span<std::byte* const> out) const override {
-    for (std::size_t f = 0; f < datasets_.size(); ++f) {
-      if (!out[f] || fields_[f].bytes() == 0) continue;
-      if (datasets_[f].row_filters.empty()) {
-        read_by_library(Hdf5Lock(), f, begin, count, out[f]);
-      } else {
-        for (std::int64_t i = 0; i < count; ++i)
-          read_packed(
-              f, begin + i,
-              {out[f] + i * fields_[f].bytes(), static_cast<std::size_t>(fields_[f].bytes())});
-      }
+    for (std::size_t f = 0; f < sets_.size(); ++f) {
+      const std::int64_t row = fields_[f].bytes();
+      if (!out[f] || row == 0) continue;
+      const Dataset& set = sets_[f];
+      const std::span<std::byte> rows(out[f], static_cast<std::size_t>(count * row));
+      if (set.chunked())
+        read_chunks(f, begin, count, out[f]);
+      else if (!set.in_place.empty())
+        std::memcpy(out[f], set.in_place.data() + begin * row, rows.size());
+      else if (set.at != h5::kNowhere)
+        store_.read_data(set.at + static_cast<std::uint64_t>(begin * row), count * row, out[f]);
+      else
+        fill(set, rows);
+      if (set.swapped) swap_bytes(rows, size_of(set.dtype));
+      if (set.dtype == DType::Bool)
+        check_bools(rows, fmt::format("{}: '{}'", store_.path(), fields_[f].name));
     }
   }
 
  private:
-  void read_by_library(const Hdf5Lock& h5, std::size_t f, std::int64_t begin, std::int64_t count,
-                       std::byte* out) const {
-    const Dataset& set = datasets_[f];
-    const int rank = static_cast<int>(set.sizes.size());
-    std::vector<hsize_t> start(rank, 0), counts = set.sizes;
-    start[0] = static_cast<hsize_t>(begin);
-    counts[0] = static_cast<hsize_t>(count);
-    Handle file_space(h5->H5Dget_space(set.object), h5->H5Sclose);
-    Handle memory_space(h5->H5Screate_simple(rank, counts.data(), nullptr), h5->H5Sclose);
-    if (!file_space.valid() || !memory_space.valid() ||
-        h5->H5Sselect_hyperslab(file_space, H5S_SELECT_SET, start.data(), nullptr, counts.data(),
-                                nullptr) < 0 ||
-        h5->H5Dread(set.object, set.memory_type, memory_space, file_space, H5P_DEFAULT, out) < 0)
-      bad_file(path_, fmt::format("rows {} to {} of the dataset '{}' cannot be read: {}", begin,
-                                  begin + count, fields_[f].name, h5.reason()));
+  static void fill(const Dataset& set, std::span<std::byte> out) {
+    const std::size_t width = set.fill.size();
+    for (std::size_t i = 0; i < out.size(); i += width)
+      std::memcpy(out.data() + i, set.fill.data(), width);
+  }
+  static void swap_bytes(std::span<std::byte> out, std::int64_t width) {
+    for (auto at = out.begin(); at != out.end(); at += width) std::reverse(at, at + width);
   }
 
-  /// One row that is a chunk: under the lock it is only read.
-  void read_packed(std::size_t f, std::int64_t row, std::span<std::byte> out) const {
-    const Dataset& set = datasets_[f];
+  void read_chunks(std::size_t f, std::int64_t begin, std::int64_t count, std::byte* out) const {
+    const Dataset& set = sets_[f];
+    const h5::Tiling& t = set.tiling;
+    std::int64_t in_row = 1;  // chunks side by side
+    for (std::size_t i = 1; i < t.counts.size(); ++i) in_row *= t.counts[i];
+    const std::int64_t first = begin / t.chunk[0] * in_row;
+    const std::int64_t end = ((begin + count - 1) / t.chunk[0] + 1) * in_row;
+    const auto less = [](const Chunk& c, std::int64_t number) { return c.number < number; };
+    auto chunk = std::lower_bound(set.chunks.begin(), set.chunks.end(), first, less);
+    const auto last = std::lower_bound(chunk, set.chunks.end(), end, less);
+    if (last - chunk < end - first)
+      fill(set, {out, static_cast<std::size_t>(count * fields_[f].bytes())});
+    for (; chunk != last; ++chunk) read_chunk(f, *chunk, begin, count, out);
+  }
+
+  /// The part of a chunk that lies in the rows.
+  void read_chunk(std::size_t f, const Chunk& chunk, std::int64_t begin, std::int64_t count,
+                  std::byte* out) const {
+    const Dataset& set = sets_[f];
+    const h5::Tiling& t = set.tiling;
+    const Dims place = t.place_of(chunk.number);
+    Dims source, target, box;
+    for (std::size_t i = 0; i < place.size(); ++i) {
+      const std::int64_t low = place[i] * t.chunk[i];
+      const std::int64_t from = i == 0 ? std::max(low, begin) : low;
+      const std::int64_t to = std::min(low + t.chunk[i], i == 0 ? begin + count : set.sizes[i]);
+      source.push_back(from - low);
+      target.push_back(i == 0 ? from - begin : from);
+      box.push_back(to - from);
+    }
+    Dims sizes = set.sizes;
+    sizes[0] = count;
+    const auto bytes = static_cast<std::size_t>(t.bytes);
+    const bool all_rows = box[0] == std::min(t.chunk[0], set.sizes[0] - place[0] * t.chunk[0]);
+    const bool rows_alone = std::equal(t.chunk.begin() + 1, t.chunk.end(), set.sizes.begin() + 1);
     Gauge::Share memory(memory_);
-    std::vector<std::byte> packed;
-    std::uint32_t left_out = 0;  // a bit per filter that was not applied to this chunk
-    {
-      Hdf5Lock h5;
-      std::vector<hsize_t> start(set.sizes.size(), 0);
-      start[0] = static_cast<hsize_t>(row);
-      hsize_t size = 0;
-      // A chunk that was never written has no size; the library knows what stands for it.
-      if (h5->H5Dget_chunk_storage_size(set.object, start.data(), &size) < 0 || size == 0 ||
-          size > 2 * out.size() + kSmallRow)
-        return read_by_library(h5, f, row, 1, out.data());
-      memory.add(static_cast<std::int64_t>(size));
-      packed.resize(size);
-      if (h5->H5Dread_chunk(set.object, H5P_DEFAULT, start.data(), &left_out, packed.data()) < 0)
-        bad_file(path_, fmt::format("row {} of the dataset '{}' cannot be read: {}", row,
-                                    fields_[f].name, h5.reason()));
+    if (rows_alone && box[0] == t.chunk[0])
+      return unpack_chunk(f, chunk, {out + target[0] * fields_[f].bytes(), bytes}, memory);
+    const std::int64_t width = size_of(set.dtype);
+    ChunkCache::Bytes plain = all_rows ? nullptr : caches_[f].find(chunk.number);
+    if (!plain) {
+      auto made = std::make_shared<std::vector<std::byte>>(bytes);
+      memory.add(t.bytes);
+      unpack_chunk(f, chunk, *made, memory);
+      plain = made;
+      if (!all_rows) caches_[f].keep(chunk.number, plain);
     }
-    for (std::size_t i = set.row_filters.size(); i-- > 0;) {
-      if (left_out >> i & 1) continue;
-      memory.add(static_cast<std::int64_t>(out.size()));
-      std::vector<std::byte> plain(out.size());
-      if (set.row_filters[i] == H5Z_FILTER_DEFLATE ? !inflate_all(packed, plain)
-                                                   : packed.size() != plain.size())
-        damaged(f, row);
-      if (set.row_filters[i] == H5Z_FILTER_SHUFFLE)
-        join_bytes(packed, size_of(set.dtype), plain.data());
-      packed = std::move(plain);
-    }
-    if (packed.size() != out.size()) damaged(f, row);
-    std::memcpy(out.data(), packed.data(), out.size());
+    copy_box(plain->data(), {t.chunk, source}, out, {sizes, target}, box, width);
   }
 
-  [[noreturn]] void damaged(std::size_t f, std::int64_t row) const {
-    bad_file(path_, fmt::format("row {} of the dataset '{}' is damaged", row, fields_[f].name));
+  void unpack_chunk(std::size_t f, const Chunk& chunk, std::span<std::byte> out,
+                    Gauge::Share& memory) const {
+    const Dataset& set = sets_[f];
+    bool packed = !set.filters.empty();
+    const Dims place = set.tiling.place_of(chunk.number);
+    if (set.plain_edges)
+      for (std::size_t i = 0; i < place.size(); ++i)
+        packed &= (place[i] + 1) * set.tiling.chunk[i] <= set.sizes[i];
+    if (!packed && chunk.size == out.size())
+      return store_.read_data(chunk.at, static_cast<std::int64_t>(chunk.size), out.data());
+    memory.add(static_cast<std::int64_t>(chunk.size));
+    std::vector<std::byte> bytes(chunk.size);
+    store_.read_data(chunk.at, static_cast<std::int64_t>(chunk.size), bytes.data());
+    if (packed && unpack(set, std::move(bytes), chunk.left_out, out, memory)) return;
+    const std::int64_t row = place[0] * set.tiling.chunk[0];
+    const std::int64_t end = std::min(row + set.tiling.chunk[0], set.sizes[0]);
+    bad_file(store_.path(),
+             end - row == 1
+                 ? fmt::format("row {} of the dataset '{}' is damaged", row, fields_[f].name)
+                 : fmt::format("a chunk of rows {} to {} of the dataset '{}' is damaged", row, end,
+                               fields_[f].name));
   }
 
-  static Handle open(const std::string& path) {
-    const File plain(path);  // says it clearly if there is none
-    Hdf5Lock h5;
-    Handle file(h5->H5Fopen(path.c_str(), kReadOnly, H5P_DEFAULT), h5->H5Fclose);
-    if (!file.valid()) bad_file(path, fmt::format("cannot be read as HDF5: {}", h5.reason()));
-    return file;
-  }
-
-  void close_all() {
-    datasets_.clear();
-    file_.reset();
-  }
-
-  std::vector<std::string> datasets_of(const Hdf5Lock& h5) const {
-    std::vector<std::string> all, found;
-    if (h5->H5Literate(file_, H5_INDEX_NAME, H5_ITER_INC, nullptr, keep_name, &all) < 0)
-      bad_file(path_, fmt::format("its list of datasets cannot be read: {}", h5.reason()));
-    for (const std::string& name : all) {
-      Handle object(h5->H5Oopen(file_, name.c_str(), H5P_DEFAULT), h5->H5Oclose);
-      if (object.valid() && h5->H5Iget_type(object) == H5I_DATASET) found.push_back(name);
-    }
-    if (found.empty())
-      bad_file(path_, "has no dataset at its top", "give the names of datasets, as 'group/name'");
-    return found;
-  }
-
-  void add(const Hdf5Lock& h5, const std::string& name) {
-    Handle object(h5->H5Oopen(file_, name.c_str(), H5P_DEFAULT), h5->H5Oclose);
-    if (!object.valid() || h5->H5Iget_type(object) != H5I_DATASET)
-      bad_file(path_, fmt::format("there is no dataset '{}'", name));
-    Handle space(h5->H5Dget_space(object), h5->H5Sclose);
-    const int rank = space.valid() ? h5->H5Sget_simple_extent_ndims(space) : -1;
-    if (rank < 1 || rank > 8)
-      bad_file(path_, fmt::format("the dataset '{}' has {} dimensions; 1 to 8 are supported", name,
-                                  std::max(rank, 0)));
-    std::vector<hsize_t> sizes(rank);
-    h5->H5Sget_simple_extent_dims(space, sizes.data(), nullptr);
-    Handle type(h5->H5Dget_type(object), h5->H5Tclose);
-    Handle native(type.valid() ? h5->H5Tget_native_type(type, H5T_DIR_ASCEND) : -1, h5->H5Tclose);
-    const std::optional<DType> dtype =
-        native.valid() ? dtype_of(h5, native) : std::optional<DType>();
-    if (!dtype) bad_file(path_, fmt::format("the dataset '{}' does not hold real numbers", name));
-
-    Field field{name, *dtype, {}};
-    Dims shape;
-    for (hsize_t size : sizes)
-      shape.push_back(static_cast<std::int64_t>(std::min<hsize_t>(size, INT64_MAX)));
-    checked_product(shape, size_of(*dtype), fmt::format("{}: '{}'", path_, name));
-    if (!datasets_.empty() && shape[0] != rows_)
-      bad_file(path_,
-               fmt::format("the dataset '{}' has {} rows, '{}' has {}", name, shape[0],
+  void add(const std::string& name, Dataset set) {
+    if (!sets_.empty() && set.sizes[0] != rows_)
+      bad_file(store_.path(),
+               fmt::format("the dataset '{}' has {} rows, '{}' has {}", name, set.sizes[0],
                            fields_[0].name, rows_),
                "give the names of datasets that have as many rows");
-    rows_ = shape[0];
-    field.shape = shape;
+    rows_ = set.sizes[0];
+    Field field{name, set.dtype, set.sizes};
     field.shape.erase(0);
     fields_.push_back(field);
-    std::vector<hsize_t> chunk = chunk_of(h5, object, sizes, name, size_of(*dtype));
-    std::vector<H5Z_filter_t> filters;
-    if (h5->H5Tequal(type, native) > 0) filters = row_filters_of(h5, object, sizes, chunk);
-    datasets_.push_back({std::move(object), std::move(native), sizes, chunk, *dtype, filters});
-  }
-
-  /// Empty if rows are no chunks, are small, or have filters that we do not know.
-  static std::vector<H5Z_filter_t> row_filters_of(const Hdf5Lock& h5, hid_t object,
-                                                  const std::vector<hsize_t>& sizes,
-                                                  const std::vector<hsize_t>& chunk) {
-    if (chunk.empty() || chunk[0] != 1 ||
-        !std::equal(chunk.begin() + 1, chunk.end(), sizes.begin() + 1))
-      return {};
-    Handle made(h5->H5Dget_create_plist(object), h5->H5Pclose);
-    std::vector<H5Z_filter_t> filters;
-    for (int i = 0; made.valid() && i < h5->H5Pget_nfilters(made); ++i) {
-      unsigned flags = 0, config = 0;
-      std::size_t values = 0;
-      const H5Z_filter_t filter =
-          h5->H5Pget_filter2(made, i, &flags, &values, nullptr, 0, nullptr, &config);
-      if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE) return {};
-      filters.push_back(filter);
-    }
-    return filters;
-  }
-
-  std::vector<hsize_t> chunk_of(const Hdf5Lock& h5, hid_t object, const std::vector<hsize_t>& sizes,
-                                const std::string& name, std::int64_t width) const {
-    Handle made(h5->H5Dget_create_plist(object), h5->H5Pclose);
-    if (!made.valid() || h5->H5Pget_layout(made) != H5D_CHUNKED) return {};
-    std::vector<hsize_t> chunk(sizes.size());
-    if (h5->H5Pget_chunk(made, static_cast<int>(chunk.size()), chunk.data()) !=
-        static_cast<int>(chunk.size()))
-      bad_file(path_, fmt::format("the chunks of the dataset '{}' cannot be read", name));
-    std::vector<std::int64_t> signed_sizes(chunk.begin(), chunk.end());
-    if (checked_product(signed_sizes, width, path_) > kLargestChunk)
-      bad_file(path_, fmt::format("the chunks of the dataset '{}' are larger than 1 GiB", name));
-    return chunk;
+    sets_.push_back(std::move(set));
   }
 
   /// The chunks of the field with the largest rows; small ones together.
@@ -291,19 +354,19 @@ class Hdf5Rows : public Source {
     std::size_t main = 0;
     for (std::size_t f = 1; f < fields_.size(); ++f)
       if (fields_[f].bytes() > fields_[main].bytes()) main = f;
-    const Dataset& set = datasets_[main];
+    const Dataset& set = sets_[main];
     const std::int64_t row = std::max<std::int64_t>(fields_[main].bytes(), 1);
-    const std::int64_t rows = set.chunk.empty() ? 1 : static_cast<std::int64_t>(set.chunk[0]);
-    const std::int64_t wanted = set.chunk.empty() ? kPlainBlock : kChunkedBlock;
+    const std::int64_t rows = set.chunked() ? set.tiling.chunk[0] : 1;
+    const std::int64_t wanted = set.chunked() ? kChunkedBlock : kPlainBlock;
     // The chunk is smaller than 1 GiB, its rows need not be.
     const std::int64_t bytes = rows > INT64_MAX / row ? INT64_MAX : rows * row;
     block_ = rows * std::max<std::int64_t>(wanted / bytes, 1);
     block_ = std::clamp<std::int64_t>(block_, 1, std::max<std::int64_t>(rows_, 1));
   }
 
-  std::string path_;
-  Handle file_;
-  std::vector<Dataset> datasets_;
+  h5::Store store_;
+  std::vector<Dataset> sets_;
+  mutable std::vector<ChunkCache> caches_;
   mutable Gauge memory_;
 };
 

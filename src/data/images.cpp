@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/file_error.h"
+#include "base/utf8.h"
 #include "data/file.h"
 #include "data/image.h"
 #include "data/source.h"
@@ -84,6 +85,9 @@ ImageFolder read_folder(const std::string& path, std::vector<std::string> withou
   for (const std::string& name : entries_of(path, true)) {
     std::vector<std::string> files = files_of(found.folder / name);
     if (files.empty()) continue;
+    if (!is_utf8(name))
+      bad_file((found.folder / name).string(), "the name of a class is not in UTF-8",
+               "rename the folder");
     found.labels.insert(found.labels.end(), files.size(),
                         static_cast<std::int32_t>(found.classes.size()));
     std::move(files.begin(), files.end(), std::back_inserter(found.names));

@@ -23,10 +23,26 @@ void on_message(j_common_ptr image, int level) {
   if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) on_error(image);
 }
 
+/// An image comes in at most some tens of scans; each costs as much as the whole image, however few
+/// bytes it has.
+constexpr int kMostScans = 100;
+
+struct Progress : jpeg_progress_mgr {
+  bool too_many = false;
+};
+
+void on_progress(j_common_ptr common) {
+  auto* image = reinterpret_cast<j_decompress_ptr>(common);
+  if (image->input_scan_number <= kMostScans) return;
+  static_cast<Progress*>(image->progress)->too_many = true;
+  on_error(common);
+}
+
 /// The state of a decoder: all that a jump out of libjpeg must not skip the end of lives here.
 struct Decoder {
   jpeg_decompress_struct image;
   Failure failure;
+  Progress progress;
   std::optional<Resizer> resizer;
   std::vector<std::uint8_t> line, colours;
 
@@ -36,6 +52,8 @@ struct Decoder {
     failure.emit_message = on_message;
     failure.output_message = [](j_common_ptr) {};
     jpeg_create_decompress(&image);
+    progress.progress_monitor = on_progress;
+    image.progress = &progress;
   }
   ~Decoder() { jpeg_destroy_decompress(&image); }
 
@@ -61,6 +79,9 @@ struct Decoder {
   }
 
   [[noreturn]] void fail_at(const std::string& path) {
+    if (progress.too_many)
+      bad_file(path, fmt::format("is a JPEG image of more than {} scans", kMostScans),
+               "it is damaged, or made to take long: save it anew");
     char text[JMSG_LENGTH_MAX] = "";
     failure.format_message(reinterpret_cast<j_common_ptr>(&image), text);
     bad_file(path, fmt::format("is a damaged JPEG image: {}", text));

@@ -2,7 +2,9 @@
 // through zlib. The sums of both are checked when the file is opened.
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "base/utf8.h"
 #include "data/inflate.h"
 #include "data/npy_header.h"
 
@@ -13,7 +15,8 @@ struct Member {
   std::string name;
   int method = 0;
   std::uint32_t crc = 0;
-  std::int64_t packed = 0, size = 0, header = 0;
+  std::int64_t packed = 0, size = 0;   // bytes
+  std::int64_t header = 0, begin = 0;  // places in the file, of its header and of its bytes
 };
 
 std::uint64_t little_endian(const unsigned char* p, int bytes) {
@@ -51,12 +54,13 @@ class Archive {
     return out;
   }
 
+  /// What the directory lists. Sizes and places are checked: no byte of the file belongs to two
+  /// members, so that a small file cannot unpack to a large one again and again.
   std::vector<Member> members() const {
     const auto [begin, size, count] = directory();
     const std::vector<unsigned char> bytes = read(begin, size, "directory");
     std::vector<Member> out;
-    std::int64_t at = 0;
-    while (static_cast<std::int64_t>(out.size()) < count) {
+    for (std::int64_t at = 0; at < size;) {
       constexpr std::int64_t kEntry = 46;
       if (at > size - kEntry || little_endian(&bytes[at], 4) != 0x02014b50) bad_directory();
       const unsigned char* p = &bytes[at];
@@ -78,26 +82,20 @@ class Archive {
       member.size = static_cast<std::int64_t>(sizes[0]);
       member.packed = static_cast<std::int64_t>(sizes[1]);
       member.header = static_cast<std::int64_t>(sizes[2]);
+      find_begin(member);
       out.push_back(std::move(member));
       at += kEntry + name + extra + comment;
     }
+    if (static_cast<std::int64_t>(out.size()) != count)
+      bad_file(file->path(), fmt::format("its directory has {} entries, but its end speaks of {}",
+                                         out.size(), count));
+    check_apart(out, begin);
     return out;
   }
 
   BytesPtr content(const Member& member) const {
-    const std::string name = fmt::format("{}: {}", file->path(), member.name);
-    const std::vector<unsigned char> local = read(member.header, 30, "header of a member");
-    if (little_endian(local.data(), 4) != 0x04034b50)
-      bad_file(name, fmt::format("there is no member at byte {}", member.header));
-    const std::int64_t begin = member.header + 30 +
-                               static_cast<std::int64_t>(little_endian(&local[26], 2)) +
-                               static_cast<std::int64_t>(little_endian(&local[28], 2));
-    if (member.packed > file->size() - begin)
-      bad_file(name,
-               fmt::format("{} bytes are promised at byte {}, the file has {}", member.packed,
-                           begin, file->size()),
-               "the file is truncated");
-    BytesPtr packed = bytes_of(file, begin, member.packed, name);
+    const std::string name = name_of_member(member);
+    BytesPtr packed = bytes_of(file, member.begin, member.packed, name);
     if (member.method == 0) {
       if (member.size != member.packed) bad_file(name, "its two sizes differ");
       if (sum_of(*packed) != member.crc) bad_file(name, kWrongSum);
@@ -111,6 +109,45 @@ class Archive {
   std::shared_ptr<const File> file;
 
  private:
+  std::string name_of_member(const Member& member) const {
+    return fmt::format("{}: {}", file->path(), member.name);
+  }
+
+  /// Where the bytes of a member begin: behind its own header, which has its name, too.
+  void find_begin(Member& member) const {
+    const std::string name = name_of_member(member);
+    const std::vector<unsigned char> local = read(member.header, 30, "header of a member");
+    if (little_endian(local.data(), 4) != 0x04034b50)
+      bad_file(name, fmt::format("there is no member at byte {}", member.header));
+    const auto length = static_cast<std::int64_t>(little_endian(&local[26], 2));
+    const auto extra = static_cast<std::int64_t>(little_endian(&local[28], 2));
+    const std::vector<unsigned char> own = read(member.header + 30, length, "name of a member");
+    if (!std::equal(own.begin(), own.end(), member.name.begin(), member.name.end(),
+                    [](unsigned char a, char b) { return a == static_cast<unsigned char>(b); }))
+      bad_file(name, "its header has another name than the directory", "the file is damaged");
+    member.begin = member.header + 30 + length + extra;
+    if (member.packed > file->size() - member.begin)
+      bad_file(name,
+               fmt::format("{} bytes are promised at byte {}, the file has {}", member.packed,
+                           member.begin, file->size()),
+               "the file is truncated");
+  }
+
+  void check_apart(const std::vector<Member>& members, std::int64_t end) const {
+    std::vector<const Member*> sorted;
+    for (const Member& member : members) sorted.push_back(&member);
+    std::sort(sorted.begin(), sorted.end(),
+              [](const Member* a, const Member* b) { return a->header < b->header; });
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      const bool last = i + 1 == sorted.size();
+      if (sorted[i]->begin + sorted[i]->packed > (last ? end : sorted[i + 1]->header))
+        bad_file(file->path(),
+                 fmt::format("its members '{}' and '{}' overlap", sorted[i]->name,
+                             last ? "directory" : sorted[i + 1]->name),
+                 "the file is damaged, or made to unpack to more than it holds");
+    }
+  }
+
   [[noreturn]] void bad_directory() const {
     bad_file(file->path(), "the directory of the ZIP archive is damaged");
   }
@@ -128,6 +165,13 @@ class Archive {
     while (at >= 0 && little_endian(&tail[at], 4) != 0x06054b50) --at;
     if (at < 0) bad_file(file->path(), "is no .npz file: it has no directory of a ZIP archive");
     const unsigned char* p = &tail[at];
+    std::int64_t end = start + at;  // of the directory
+    const std::uint64_t here = little_endian(p + 8, 2), all = little_endian(p + 10, 2);
+    if (here != all)
+      bad_file(
+          file->path(),
+          fmt::format("the end of the ZIP archive counts {} entries here, {} in all", here, all),
+          "the file is damaged, or a part of an archive of several files");
     Directory found{static_cast<std::int64_t>(little_endian(p + 16, 4)),
                     static_cast<std::int64_t>(little_endian(p + 12, 4)),
                     static_cast<std::int64_t>(little_endian(p + 10, 2))};
@@ -142,7 +186,13 @@ class Archive {
         if (value > static_cast<std::uint64_t>(file->size())) bad_directory();
       found = {static_cast<std::int64_t>(values[0]), static_cast<std::int64_t>(values[1]),
                static_cast<std::int64_t>(values[2])};
+      end = static_cast<std::int64_t>(place);
     }
+    if (found.begin + found.size != end)
+      bad_file(file->path(),
+               fmt::format("its directory should end at byte {}, but its end is at byte {}",
+                           found.begin + found.size, end),
+               "the file is damaged");
     return found;
   }
 
@@ -174,9 +224,12 @@ std::vector<std::pair<std::string, RawArray>> npz_arrays(
     const std::string& path, const std::function<bool(const std::string& name)>& wanted) {
   const Archive archive(path);
   std::vector<std::pair<std::string, RawArray>> arrays;
+  std::set<std::string> names;
   for (const Member& member : archive.members()) {
     if (!member.name.ends_with(".npy")) continue;
     std::string name = member.name.substr(0, member.name.size() - 4);
+    if (!is_utf8(name)) bad_file(path, fmt::format("the name '{}' is not in UTF-8", name));
+    if (!names.insert(name).second) bad_file(path, fmt::format("two arrays are named '{}'", name));
     RawArray array = wanted(name) ? read_npy_header(archive.content(member)) : RawArray();
     arrays.emplace_back(std::move(name), std::move(array));
   }

@@ -11,6 +11,11 @@ void swap_bytes(std::byte* data, std::int64_t bytes, DType dtype) {
   for (std::int64_t i = 0; i < bytes; i += width) std::reverse(data + i, data + i + width);
 }
 
+void check(const RawArray& array, const std::byte* data, std::int64_t bytes) {
+  if (array.dtype == DType::Bool)
+    check_bools({data, static_cast<std::size_t>(bytes)}, array.bytes->name());
+}
+
 /// The only field of an array's rows.
 Field row_of(const RawArray& array, std::string name) {
   Field field{std::move(name), array.dtype, array.shape};
@@ -40,6 +45,7 @@ class RawRows : public Source {
     if (!out[0]) return;
     array_.bytes->read(array_.offset + begin * row_bytes_, count * row_bytes_, out[0]);
     if (array_.swapped) swap_bytes(out[0], count * row_bytes_, array_.dtype);
+    check(array_, out[0], count * row_bytes_);
   }
 
  private:
@@ -91,6 +97,7 @@ class ColumnRows : public Source {
       }
     }
     if (array_.swapped) swap_bytes(out[0], count * columns * width_, array_.dtype);
+    check(array_, out[0], count * columns * width_);
   }
 
  private:

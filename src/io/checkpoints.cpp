@@ -89,8 +89,7 @@ void Checkpoints::save_best(std::int64_t step, const TensorFile& state) {
 
 /// A second name of the same file, where the file system has such; else a copy.
 void Checkpoints::link_best(const std::string& path, const TensorFile& state) const {
-  const std::string aside = fmt::format("{}{}{}-link", best_path(), NewFile::kAside, getpid());
-  unlink(aside.c_str());
+  const std::string aside = name_aside(best_path());
   if (link(path.c_str(), aside.c_str()) == 0 && rename(aside.c_str(), best_path().c_str()) == 0) {
     unlink(aside.c_str());  // rename leaves it if both are one file already
     sync_folder_of(best_path());

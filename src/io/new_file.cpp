@@ -3,20 +3,27 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
 #include "base/file_error.h"
 
 namespace snug::io {
 
+std::string name_aside(const std::string& path) {
+  std::random_device random;
+  return fmt::format("{}{}{}-{:08x}{:08x}", path, NewFile::kAside, getpid(), random(), random());
+}
+
 NewFile::NewFile(std::string path) : path_(std::move(path)) {
-  static std::atomic<int> count = 0;
-  aside_ = fmt::format("{}{}{}-{}", path_, kAside, getpid(), count++);
-  descriptor_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  constexpr int kTries = 16;
+  for (int i = 0; i < kTries && descriptor_ < 0 && (i == 0 || errno == EEXIST); ++i) {
+    aside_ = name_aside(path_);
+    descriptor_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  }
   if (descriptor_ < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
     throw FileError(path_, "cannot be written", errno);
   if (descriptor_ < 0) failed("cannot be written");

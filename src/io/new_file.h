@@ -4,9 +4,12 @@
 
 namespace snug::io {
 
+/// A name beside `path` that nobody can foresee: "PATH.partial-PROCESS-RANDOM".
+std::string name_aside(const std::string& path);
+
 /// A file that appears whole or not at all: bytes go to a file aside, which `commit` brings to the
-/// disk and renames. Without `commit` nothing is left behind. Errors are Device errors that name
-/// the path.
+/// disk and renames. It is always a new one: no link that somebody put there is followed. Without
+/// `commit` nothing is left behind. Errors are Device errors that name the path.
 class NewFile {
  public:
   explicit NewFile(std::string path);

@@ -169,6 +169,7 @@ TensorFile load_npz(const std::string& path) {
     a.shape = shape;
     a.strides = contiguous_strides(shape);
     out.tensors.push_back({name, std::move(a)});
+    raw = {};  // what was unpacked goes
   }
   return out;
 }

@@ -6,9 +6,11 @@
 #include <optional>
 #include <unordered_set>
 
-#include "io/mapped_file.h"
+#include "base/bytes.h"
+#include "data/file.h"
 #include "io/new_file.h"
 #include "io/tensor_file.h"
+#include "target/free_memory.h"
 
 namespace snug::io {
 namespace {
@@ -37,43 +39,6 @@ constexpr Code kCodes[] = {
   fail(Fault::Value, fmt::format("{}: {}", what, why), hint);
 }
 
-std::uint64_t little_endian(std::span<const std::byte> bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 8; i-- > 0;) value = value << 8 | std::to_integer<std::uint64_t>(bytes[i]);
-  return value;
-}
-
-std::string_view header_of(std::span<const std::byte> bytes, const std::string& what) {
-  if (bytes.size() < 8)
-    bad(what, fmt::format("has {} bytes, which is no safetensors file", bytes.size()));
-  const std::uint64_t length = little_endian(bytes);
-  if (length > kMaxHeader || length > bytes.size() - 8)
-    bad(what,
-        fmt::format("its header of {} bytes does not fit in its {} bytes", length, bytes.size()),
-        "it is cut, or no safetensors file");
-  return {reinterpret_cast<const char*>(bytes.data()) + 8, static_cast<std::size_t>(length)};
-}
-
-/// The header; deep nesting and names given twice are refused while it is read.
-json parse_header(std::string_view text, const std::string& what) {
-  constexpr int kMaxDepth = 3;
-  std::unordered_set<std::string> names;
-  const auto event = [&](int depth, json::parse_event_t kind, json& value) {
-    if (depth > kMaxDepth) bad(what, "its header is nested too deep");
-    if (kind == json::parse_event_t::key && depth == 1 &&
-        !names.insert(value.get<std::string>()).second)
-      bad(what, fmt::format("\"{}\" is in its header twice", value.get<std::string>()));
-    return true;
-  };
-  try {
-    return json::parse(text, event);
-  } catch (const json::parse_error& e) {
-    bad(what, fmt::format("its header is no JSON, at byte {}", e.byte), "it is damaged");
-  } catch (const json::exception&) {  // a number out of range
-    bad(what, "its header is no JSON", "it is damaged");
-  }
-}
-
 struct Entry {
   std::string name;
   DType dtype = DType::F32;
@@ -81,53 +46,166 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;  // bytes of the data
 };
 
-std::optional<std::uint64_t> whole_number(const json& value) {
-  if (!value.is_number_unsigned()) return {};
-  return value.get<std::uint64_t>();
-}
-
 DType dtype_of(const std::string& code, const std::string& name, const std::string& what) {
   for (const Code& c : kCodes)
     if (code == c.name) return c.dtype;
   fail(Fault::Unsupported, fmt::format("{}: \"{}\" has dtype {}", what, name, code));
 }
 
-Entry read_entry(const std::string& name, const json& value, const std::string& what) {
-  const auto wrong = [&](const std::string& why) {
-    bad(what, fmt::format("\"{}\": {}", name, why), "its header is damaged");
-  };
-  if (!value.is_object() || !value.contains("dtype") || !value["dtype"].is_string() ||
-      !value.contains("shape") || !value["shape"].is_array() || !value.contains("data_offsets") ||
-      !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
-    wrong("has no dtype, shape and two data_offsets");
-  Entry out{name, dtype_of(value["dtype"].get<std::string>(), name, what), {}, 0, 0};
-  const json& shape = value["shape"];
-  if (shape.size() > 8) wrong(fmt::format("has {} dimensions; there are 0 to 8", shape.size()));
-  std::uint64_t bytes = static_cast<std::uint64_t>(size_of(out.dtype));
-  bool empty = false;
-  for (const json& item : shape) {
-    const std::optional<std::uint64_t> size = whole_number(item);
-    constexpr std::uint64_t kMax = std::uint64_t{1} << 62;
-    if (!size || *size > kMax) wrong("a size is no number");
-    empty |= *size == 0;
-    if (*size != 0 && bytes > kMax / *size) wrong("its sizes are too large");
-    if (*size != 0) bytes *= *size;
-    out.shape.push_back(static_cast<std::int64_t>(*size));
-  }
-  if (empty) bytes = 0;
-  const std::optional<std::uint64_t> begin = whole_number(value["data_offsets"][0]);
-  const std::optional<std::uint64_t> end = whole_number(value["data_offsets"][1]);
-  if (!begin || !end || *begin > *end) wrong("its data_offsets are no range");
-  if (*end - *begin != bytes)
-    wrong(fmt::format("has {} bytes for shape {} of {}", *end - *begin, describe_shape(out.shape),
-                      name_of(out.dtype)));
-  out.begin = *begin;
-  out.end = *end;
-  return out;
-}
+/// Takes the events of a JSON parser, so that a header is never a tree in memory:
+///     {"__metadata__": {KEY: TEXT}, NAME: {"dtype": CODE, "shape": [...], "data_offsets": [...]}}
+/// Depth 1 is within the outer object, 2 within an entry, 3 within its lists.
+class HeaderReader {
+ public:
+  explicit HeaderReader(const std::string& what) : what_(what) {}
 
-/// The ranges follow one another and fill the data, as the format demands.
-void check_ranges(const std::vector<Entry>& entries, std::uint64_t size, const std::string& what) {
+  std::vector<Entry> entries;  // sorted by name, after `finish`
+  Metadata metadata;
+
+  // What json::sax_parse calls.
+  bool key(std::string& text) {
+    if (depth_ == 1) name_ = text;
+    if (depth_ == 2) field_ = text;
+    return true;
+  }
+  bool start_object(std::size_t) {
+    if (depth_ == 1) part_ = Part();
+    if (depth_ > 1) other();
+    return open();
+  }
+  bool end_object() {
+    if (--depth_ == 1 && name_ != kMetadata) add_entry();
+    return true;
+  }
+  bool start_array(std::size_t) {
+    std::optional<Numbers>* numbers = list();
+    if (depth_ != 2 || !numbers) {
+      other();
+    } else {
+      if (*numbers) wrong(fmt::format("its {} is given twice", field_));
+      numbers->emplace();
+    }
+    return open();
+  }
+  bool end_array() {
+    --depth_;
+    return true;
+  }
+  bool string(std::string& text) {
+    if (in_metadata()) {
+      if (!metadata.emplace(field_, text).second)
+        bad(what_, fmt::format("its metadata \"{}\" is given twice", field_));
+    } else if (depth_ == 2 && field_ == "dtype") {
+      if (part_.dtype) wrong("its dtype is given twice");
+      part_.dtype = text;
+    } else {
+      other();
+    }
+    return true;
+  }
+  bool number_unsigned(std::uint64_t value) {
+    constexpr std::uint64_t kMax = std::uint64_t{1} << 62;
+    std::optional<Numbers>* numbers = list();
+    if (depth_ != 3 || !numbers) return other();
+    if (value > kMax) wrong(kNoNumber);
+    if ((*numbers)->size() == kMaxNumbers) wrong("has too many sizes");
+    (*numbers)->push_back(value);
+    return true;
+  }
+  bool null() { return other(); }
+  bool boolean(bool) { return other(); }
+  bool number_integer(std::int64_t) { return other(); }
+  bool number_float(double, const std::string&) { return other(); }
+  bool binary(json::binary_t&) { return other(); }
+  bool parse_error(std::size_t at, const std::string&, const json::exception&) {
+    bad(what_, fmt::format("its header is no JSON, at byte {}", at), "it is damaged");
+  }
+
+  void finish() {
+    std::sort(entries.begin(), entries.end(),
+              [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    for (std::size_t i = 1; i < entries.size(); ++i)
+      if (entries[i].name == entries[i - 1].name)
+        bad(what_, fmt::format("\"{}\" is in its header twice", entries[i].name));
+  }
+
+ private:
+  static constexpr std::string_view kMetadata = "__metadata__";
+  static constexpr const char* kNoNumber = "a size is no number";
+  static constexpr std::size_t kMaxNumbers = 64;
+
+  using Numbers = std::vector<std::uint64_t>;
+  /// An entry as far as it was read.
+  struct Part {
+    std::optional<std::string> dtype;
+    std::optional<Numbers> shape, offsets;
+  };
+
+  bool in_metadata() const { return depth_ == 2 && name_ == kMetadata; }
+  /// The list that the field is; null for others.
+  std::optional<Numbers>* list() {
+    if (name_ == kMetadata) return nullptr;
+    return field_ == "shape" ? &part_.shape : field_ == "data_offsets" ? &part_.offsets : nullptr;
+  }
+  [[noreturn]] void wrong(const std::string& why) const {
+    bad(what_, fmt::format("\"{}\": {}", name_, why), "its header is damaged");
+  }
+  bool open() {
+    constexpr int kMaxDepth = 3;
+    if (++depth_ > kMaxDepth) bad(what_, "its header is nested too deep");
+    return true;
+  }
+  /// A value that is not what stands in its place; unknown fields of entries are allowed.
+  bool other() const {
+    if (depth_ == 0) bad(what_, "its header is no JSON object", "it is damaged");
+    if (name_ == kMetadata) {
+      if (depth_ == 1) bad(what_, "its __metadata__ is no object");
+      bad(what_, fmt::format("its metadata \"{}\" is no text", field_));
+    }
+    if (depth_ == 1 || (depth_ == 2 && known_field())) wrong(kNoEntry);
+    if (known_field()) wrong(kNoNumber);
+    return true;
+  }
+  bool known_field() const {
+    return field_ == "dtype" || field_ == "shape" || field_ == "data_offsets";
+  }
+
+  void add_entry() {
+    if (!part_.dtype || !part_.shape || !part_.offsets || part_.offsets->size() != 2)
+      wrong(kNoEntry);
+    Entry entry{name_, dtype_of(*part_.dtype, name_, what_), {}, 0, 0};
+    if (part_.shape->size() > 8)
+      wrong(fmt::format("has {} dimensions; there are 0 to 8", part_.shape->size()));
+    constexpr std::uint64_t kMax = std::uint64_t{1} << 62;
+    std::uint64_t bytes = static_cast<std::uint64_t>(size_of(entry.dtype));
+    bool empty = false;
+    for (std::uint64_t size : *part_.shape) {
+      empty |= size == 0;
+      if (size != 0 && bytes > kMax / size) wrong("its sizes are too large");
+      if (size != 0) bytes *= size;
+      entry.shape.push_back(static_cast<std::int64_t>(size));
+    }
+    if (empty) bytes = 0;
+    entry.begin = (*part_.offsets)[0];
+    entry.end = (*part_.offsets)[1];
+    if (entry.begin > entry.end) wrong("its data_offsets are no range");
+    if (entry.end - entry.begin != bytes)
+      wrong(fmt::format("has {} bytes for shape {} of {}", entry.end - entry.begin,
+                        describe_shape(entry.shape), name_of(entry.dtype)));
+    entries.push_back(std::move(entry));
+  }
+
+  static constexpr const char* kNoEntry = "has no dtype, shape and two data_offsets";
+  const std::string& what_;
+  int depth_ = 0;
+  std::string name_, field_;
+  Part part_;
+};
+
+/// The entries in the order of their places, which follow one another and fill the data, as the
+/// format demands.
+std::vector<const Entry*> in_places(const std::vector<Entry>& entries, std::uint64_t size,
+                                    const std::string& what) {
   std::vector<const Entry*> sorted;
   for (const Entry& e : entries) sorted.push_back(&e);
   std::sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
@@ -144,16 +222,7 @@ void check_ranges(const std::vector<Entry>& entries, std::uint64_t size, const s
   if (at != size)
     bad(what, fmt::format("has {} bytes of data, but its header speaks of {}", size, at),
         "it is cut or damaged");
-}
-
-Metadata read_metadata(const json& value, const std::string& what) {
-  if (!value.is_object()) bad(what, "its __metadata__ is no object");
-  Metadata out;
-  for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) bad(what, fmt::format("its metadata \"{}\" is no text", key));
-    out[key] = text.get<std::string>();
-  }
-  return out;
+  return sorted;
 }
 
 // ---- writing
@@ -240,46 +309,72 @@ std::size_t place_of_hash(std::string_view head, const std::string& digits) {
   return at == head.npos ? at : at + kHashName.size() + 4;
 }
 
-}  // namespace
+/// The length of the header in 8 bytes, and the header.
+std::string read_head(const data::File& file) {
+  const std::string& path = file.path();
+  const auto size = static_cast<std::uint64_t>(file.size());
+  if (size < 8) bad(path, fmt::format("has {} bytes, which is no safetensors file", size));
+  unsigned char length_bytes[8];
+  file.read(0, 8, length_bytes);
+  std::uint64_t length = 0;
+  for (int i = 8; i-- > 0;) length = length << 8 | length_bytes[i];
+  if (length > kMaxHeader || length > size - 8)
+    bad(path, fmt::format("its header of {} bytes does not fit in its {} bytes", length, size),
+        "it is cut, or no safetensors file");
+  std::string head(8 + length, ' ');
+  file.read(0, static_cast<std::int64_t>(head.size()), head.data());
+  return head;
+}
 
-TensorFile parse_safetensors(std::span<std::byte> bytes, std::shared_ptr<void> keep,
-                             const std::string& what) {
-  const std::string_view text = header_of(bytes, what);
-  const json header = parse_header(text, what);
-  if (!header.is_object()) bad(what, "its header is no JSON object", "it is damaged");
+/// Reads a file from its begin to its end. `hashed`: it has a hash, which must fit.
+TensorFile read_file(const std::string& path, bool hashed) {
+  const data::File file(path);
+  std::string head = read_head(file);
+  HeaderReader header(path);
+  json::sax_parse(std::string_view(head).substr(8), &header);
+  header.finish();
+  const auto size = static_cast<std::uint64_t>(file.size()) - head.size();
+  const std::vector<const Entry*> places = in_places(header.entries, size, path);
+  Hash hash;
+  std::string wanted;
+  if (hashed) {
+    const auto found = header.metadata.find(std::string(kHashName));
+    if (found == header.metadata.end())
+      bad(path, "has no hash of its contents", "it was not written by save_hashed");
+    wanted = found->second;
+    const std::size_t place = place_of_hash(head, wanted);
+    if (place == head.npos || wanted.size() != kHashDigits) bad(path, "its hash is damaged");
+    head.replace(place, kHashDigits, std::string(kHashDigits, '0'));
+    hash.add(head.data(), head.size());
+  }
+  if (const std::uint64_t free = free_for_data(); size > free)
+    fail(Fault::Memory, fmt::format("{}: its arrays need {}, but {} are free", path,
+                                    describe_bytes(size), describe_bytes(free)));
   TensorFile out;
-  std::vector<Entry> entries;
-  for (const auto& [name, value] : header.items()) {
-    if (name == "__metadata__")
-      out.metadata = read_metadata(value, what);
-    else
-      entries.push_back(read_entry(name, value, what));
+  out.metadata = std::move(header.metadata);
+  out.tensors.resize(places.size());
+  for (const Entry* e : places) {
+    Array a = Array::empty(e->dtype, e->shape);
+    const auto bytes = static_cast<std::size_t>(e->end - e->begin);
+    file.read(static_cast<std::int64_t>(head.size() + e->begin), static_cast<std::int64_t>(bytes),
+              a.data);
+    if (hashed) hash.add(a.data, bytes);
+    if (e->dtype == DType::Bool)
+      data::check_bools({a.data, bytes}, fmt::format("{}: \"{}\"", path, e->name));
+    out.tensors[e - header.entries.data()] = {e->name, std::move(a)};
   }
-  const std::span<std::byte> data = bytes.subspan(8 + text.size());
-  check_ranges(entries, data.size(), what);
-  for (const Entry& e : entries) {
-    std::byte* from = data.data() + e.begin;
-    const auto size = static_cast<std::int64_t>(e.end - e.begin);
-    Array a;
-    if (size == 0 || reinterpret_cast<std::uintptr_t>(from) % size_of(e.dtype) != 0) {
-      a = Array::empty(e.dtype, e.shape);
-      if (size > 0) std::memcpy(a.data, from, static_cast<std::size_t>(size));
-    } else {
-      a = {e.dtype, e.shape, contiguous_strides(e.shape), from, Storage::wrap(from, size, keep)};
-    }
-    out.tensors.push_back({e.name, std::move(a)});
-  }
+  if (hashed && hash.digits() != wanted)
+    bad(path, "is damaged: its hash does not fit its contents");
   return out;
 }
+
+}  // namespace
 
 void save_safetensors(const std::string& path, const TensorFile& file) {
   write(path, image_of(file));
 }
 
-TensorFile load_safetensors(const std::string& path) {
-  MappedFile file = map_file(path);
-  return parse_safetensors(file.bytes, file.keep, path);
-}
+TensorFile load_safetensors(const std::string& path) { return read_file(path, false); }
 
 void save_hashed(const std::string& path, const TensorFile& file) {
   TensorFile with = file;
@@ -293,22 +388,6 @@ void save_hashed(const std::string& path, const TensorFile& file) {
   write(path, image);
 }
 
-TensorFile load_hashed(const std::string& path) {
-  MappedFile mapped = map_file(path);
-  TensorFile file = parse_safetensors(mapped.bytes, mapped.keep, path);
-  const auto found = file.metadata.find(std::string(kHashName));
-  if (found == file.metadata.end())
-    bad(path, "has no hash of its contents", "it was not written by save_hashed");
-  std::string head(reinterpret_cast<const char*>(mapped.bytes.data()),
-                   8 + header_of(mapped.bytes, path).size());
-  const std::size_t place = place_of_hash(head, found->second);
-  if (place == head.npos || found->second.size() != kHashDigits) bad(path, "its hash is damaged");
-  head.replace(place, kHashDigits, std::string(kHashDigits, '0'));
-  Hash hash;
-  hash.add(head.data(), head.size());
-  hash.add(mapped.bytes.data() + head.size(), mapped.bytes.size() - head.size());
-  if (hash.digits() != found->second) bad(path, "is damaged: its hash does not fit its contents");
-  return file;
-}
+TensorFile load_hashed(const std::string& path) { return read_file(path, true); }
 
 }  // namespace snug::io

@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,12 +31,8 @@ TensorFile load(const std::string& path);
 // ---- safetensors: 8 bytes with the length of the header, the header in JSON, the elements
 
 void save_safetensors(const std::string& path, const TensorFile& file);
-/// The arrays are the file's pages, read when they are touched; writing to an array changes memory
-/// only. Those whose place in the file is not aligned are copies.
+/// The arrays are read, in the order of their places; they come sorted by name.
 TensorFile load_safetensors(const std::string& path);
-/// The same of bytes in memory, which `keep` holds. `what` is named by errors.
-TensorFile parse_safetensors(std::span<std::byte> bytes, std::shared_ptr<void> keep,
-                             const std::string& what);
 
 /// With a hash over all that is in the file, as metadata "snug.hash". Loading such a file by
 /// `load_hashed` checks it; a file without one, or with a wrong one, is a Value error.

@@ -1,12 +1,14 @@
 """Files of arrays against the `safetensors` package and NumPy; checkpoints."""
 
 import contextlib
+import io
 import json
 import os
 import struct
 import subprocess
 import sys
 import zipfile
+import zlib
 
 import ml_dtypes
 import numpy as np
@@ -101,7 +103,13 @@ DAMAGED = {
     "no JSON": (raw(b"{nonsense"), "no JSON"),
     "no UTF-8": (raw(b'{"\xff\xfe": 1}'), "no JSON"),
     "no object": (raw([1]), "no JSON object"),
-    "deep": (raw(b'{"a":' + b"[" * 100_000), "nested too deep"),
+    "deep": (raw(b'{"a":' + b"[" * 100_000), "has no dtype"),
+    "deep inside": (raw(b'{"a":{"b":' + b"[" * 100_000), "nested too deep"),
+    "dtype twice": (raw(b'{"a":{"dtype":"U8","dtype":"F32"'), "dtype is given twice"),
+    "shape twice": (raw(b'{"a":{"shape":[1],"shape":[2]'), "shape is given twice"),
+    "list of lists": (raw(b'{"a":{"shape":[[1]]}}'), "a size is no number"),
+    "many sizes": (raw(b'{"a":{"shape":[' + b"1," * 100_000), "too many sizes"),
+    "bool": (raw({"a": entry("BOOL")}, b"\0\1\2\1"), '"a": is of bool, but has the byte 2'),
     "number": (raw(b'{"a": 1e999999}'), "JSON"),
     "twice": (
         raw(b'{"a":%s,"a":%s}' % ((json.dumps(entry()).encode(),) * 2), b"1234"),
@@ -170,6 +178,83 @@ def test_errors(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["f8.safetensors"], "nothing left behind"
 
 
+def test_many_tensors_take_linear_time(tmp_path):
+    """A second or so; a minute and more if each tensor costs as much as all before it."""
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(raw({str(i): entry(shape=(0,), end=0) for i in range(100_000)}))
+    code = "import snug, sys; print(len(snug.io.load(sys.argv[1])))"
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert run.stdout == "100000\n", run.stderr
+
+
+def test_loaded_arrays_outlive_their_file(tmp_path):
+    """A file that somebody cuts is no fault of those who have read it."""
+    path = tmp_path / "a.safetensors"
+    snug.io.save(path, {"a": np.arange(100_000)})
+    found = snug.io.load(path)["a"]
+    os.truncate(path, 0)
+    assert found.sum() == np.arange(100_000).sum()
+
+
+def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path):
+    """Links under all names that a save could foresee; and the file itself a link."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a.npz", "a.safetensors"):
+        for number in range(4):
+            (folder / f"{name}.partial-{os.getpid()}-{number}").symlink_to(precious)
+        (folder / name).symlink_to(precious)
+        snug.io.save(folder / name, {"a": np.ones(3)})
+        assert not (folder / name).is_symlink()
+        assert snug.io.load(folder / name)["a"].tolist() == [1] * 3
+    assert precious.read_text() == "precious"
+
+
+def test_pipes_and_devices_are_refused_at_once(tmp_path):
+    data, nn = snug.data, snug.nn
+    for ending in (".npz", ".safetensors"):
+        os.mkfifo(tmp_path / f"a{ending}")
+    readers = [data.npy, data.npz, data.idx, data.csv, data.hdf5, snug.io.load, nn.load_model]
+    for read in readers:
+        with pytest.raises(ValueError, match="is a named pipe, no regular file"):
+            read(tmp_path / "a.npz")
+    for read in (snug.io.load, nn.load_model):
+        with pytest.raises(ValueError, match="is a named pipe, no regular file"):
+            read(tmp_path / "a.safetensors")
+    with pytest.raises(ValueError, match="/dev/zero: is a device"):
+        data.npy("/dev/zero")
+    (tmp_path / "images" / "cat").mkdir(parents=True)
+    os.mkfifo(tmp_path / "images" / "cat" / "a.png")
+    with pytest.raises(ValueError, match="has no images"):
+        data.images(tmp_path / "images", 8)
+
+
+NO_UTF8 = os.fsdecode(b"caf\xe9")
+
+
+def test_names_of_files_that_are_no_utf8(tmp_path):
+    folder = tmp_path / NO_UTF8
+    folder.mkdir()
+    for ending in (".npz", ".safetensors"):
+        snug.io.save(folder / f"a{ending}", {"a": np.arange(3)})
+        assert snug.io.load(folder / f"a{ending}")["a"].tolist() == [0, 1, 2]
+    np.save(folder / f"{NO_UTF8}.npy", np.arange(3))
+    assert len(snug.data.npy(os.fsencode(folder / f"{NO_UTF8}.npy"))) == 3
+    checkpoints = snug.io.Checkpoints(folder / "run")
+    checkpoints.save(1, {"a": np.arange(3)}, best=True)
+    assert checkpoints.folder == str(folder / "run")
+    assert snug.io.load(checkpoints.best_path)["a"].tolist() == [0, 1, 2]
+    assert checkpoints.load_newest()[0].startswith(checkpoints.folder)
+    with pytest.raises(FileNotFoundError, match="none"):
+        snug.io.load(folder / "none.npz")
+    with pytest.raises(ValueError, match="null byte"):
+        snug.io.load("a\0b.npz")
+
+
 def test_files_that_the_system_does_not_give(tmp_path):
     missing, folder = tmp_path / "none", tmp_path / "folder.npz"
     folder.mkdir()
@@ -230,6 +315,74 @@ def test_damaged_npz(tmp_path):
             snug.io.load(path)
     with pytest.raises(NotImplementedError, match="bfloat16"):
         snug.io.save(path, {"a": np.ones(2, ml_dtypes.bfloat16)})
+
+
+def entries_of(content):
+    """Where the entries of the directory begin, and the end record."""
+    end = content.rfind(b"PK\5\6")
+    found, at = [], content.find(b"PK\1\2")
+    while 0 <= at < end:
+        found.append(at)
+        at = content.find(b"PK\1\2", at + 4)
+    return found, end
+
+
+def test_a_wrong_count_of_entries_loses_no_array(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.ones(3), y=np.zeros(3))
+    content = bytearray(path.read_bytes())
+    _, end = entries_of(content)
+    for count in (0, 1, 3):
+        for places in ([8, 10], [10]):
+            for place in places:
+                content[end + place] = count
+            path.write_bytes(content)
+            for read in (snug.io.load, snug.data.npz):
+                with pytest.raises(ValueError, match="entries"):
+                    read(path)
+            content[end + 8] = content[end + 10] = 2
+    path.write_bytes(content)
+    assert set(snug.io.load(path)) == {"x", "y"}
+
+
+def archive(names, content, packed, place=None):
+    """A ZIP archive whose entries all have this content, or share it at one place."""
+    crc = zlib.crc32(content)
+    head = struct.pack("<HHHIII", 8, 0, 33, crc, len(packed), len(content))
+    body = directory = b""
+    for name in names:
+        at = len(body) if place is None else place
+        if at == len(body):
+            body += b"PK\3\4" + struct.pack("<HH", 20, 0) + head
+            body += struct.pack("<HH", len(name), 0) + name + packed
+        directory += b"PK\1\2" + struct.pack("<HHH", 20, 20, 0) + head
+        directory += struct.pack("<HHHHHII", len(name), 0, 0, 0, 0, 0, at) + name
+    end = struct.pack("<HHHHIIH", 0, 0, len(names), len(names), len(directory), len(body), 0)
+    return body + directory + b"PK\5\6" + end
+
+
+def test_entries_that_share_their_bytes_are_refused(tmp_path):
+    """300 entries on one packed array: 80 KB that would become 20 GB."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros(1 << 20, "f4"))
+    content = buffer.getvalue()
+    packed = zlib.compress(content, 9, -15)
+    path = tmp_path / "a.npz"
+    path.write_bytes(archive([b"a.npy", b"b.npy"], content, packed))
+    assert sorted(snug.io.load(path)) == ["a", "b"]
+    path.write_bytes(archive([b"a.npy"] * 300, content, packed, place=0))
+    for read in (snug.io.load, snug.data.npz):
+        with pytest.raises(ValueError, match=r"its members 'a\.npy' and 'a\.npy' overlap"):
+            read(path)
+    path.write_bytes(archive([b"a.npy", b"b.npy"], content, packed, place=0))
+    with pytest.raises(ValueError, match=r"b\.npy: its header has another name"):
+        snug.io.load(path)
+    path.write_bytes(archive([b"a.npy", b"a.npy"], content, packed))
+    with pytest.raises(ValueError, match="two arrays are named 'a'"):
+        snug.io.load(path)
+    path.write_bytes(archive([b"\xe9.npy"], content, packed))
+    with pytest.raises(ValueError, match="is not in UTF-8"):
+        snug.io.load(path)
 
 
 FULL_DISK = """

@@ -42,24 +42,24 @@ def arrays(*values: Any, **named: Any) -> Source:
 
 def npy(path: Path) -> Source:
     """The rows of the array in a .npy file, read piece by piece."""
-    return _core.data_npy(os.fspath(path))
+    return _core.data_npy(path)
 
 
 def npz(path: Path, *names: str) -> Source:
     """Arrays of a .npz file with equally many rows: all, or those of these names."""
-    return _core.data_npz(os.fspath(path), list(names))
+    return _core.data_npz(path, list(names))
 
 
 def hdf5(path: Path, *names: str, start: int = 0, end: int | None = None) -> Source:
     """Datasets of an HDF5 file with equally many rows: all at its top, or those of these names.
     They are read chunk by chunk, rows `start` to `end` alone."""
-    source = _core.data_hdf5(os.fspath(path), list(names))
+    source = _core.data_hdf5(path, list(names))
     return source if start == 0 and end is None else source[start:end]
 
 
 def idx(path: Path) -> Source:
     """The rows of a file of the MNIST family, gzipped or not."""
-    return _core.data_idx(os.fspath(path))
+    return _core.data_idx(path)
 
 
 def images(
@@ -78,13 +78,12 @@ def images(
     without: paths of files that are left out, as those that `broken_images` gives.
     """
     height, width = (size, size) if isinstance(size, int) else size
-    left_out = [os.fspath(path) for path in without]
-    return _core.data_images(os.fspath(folder), height, width, grey, stretch, left_out)
+    return _core.data_images(folder, height, width, grey, stretch, list(without))
 
 
 def broken_images(folder: Path) -> list[tuple[str, str]]:
     """Path and fault of the images of a folder that cannot be decoded. All of them are read."""
-    return _core.data_broken_images(os.fspath(folder))
+    return _core.data_broken_images(folder)
 
 
 def csv(
@@ -100,7 +99,7 @@ def csv(
     label: the column that becomes "label", int64: integers, or texts that become classes.
     """
     name = "" if label is None else str(label)
-    return _core.data_csv(os.fspath(path), header, [str(c) for c in columns], name, separator)
+    return _core.data_csv(path, header, [str(c) for c in columns], name, separator)
 
 
 def concat(*sources: Source) -> Source:

@@ -189,7 +189,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader, dict[str, Any]]:
 
 def save(model: _core.Layer, path: str | os.PathLike[str]) -> None:
     """Writes the parameters and running statistics to a .safetensors or .npz file."""
-    _core.save_parameters(model, os.fspath(path))
+    _core.save_parameters(model, path)
 
 
 def load(model: _core.Layer, path: str | os.PathLike[str], *, strict: bool = True) -> LoadReport:
@@ -198,7 +198,7 @@ def load(model: _core.Layer, path: str | os.PathLike[str], *, strict: bool = Tru
     strict: the model and the file must have the same parameters. Otherwise those that both have
         with the same shape and dtype are loaded; the result names the others.
     """
-    return _core.load_parameters(model, os.fspath(path), strict)
+    return _core.load_parameters(model, path, strict)
 
 
 class SavedModel(NamedTuple):
@@ -214,7 +214,7 @@ class SavedModel(NamedTuple):
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
     """The model of a file that says which it is: "model.safetensors" of `snug train`."""
-    return SavedModel(*_core.load_model(os.fspath(path)))
+    return SavedModel(*_core.load_model(path))
 
 
 class Trial(NamedTuple):
