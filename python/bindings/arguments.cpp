@@ -12,30 +12,13 @@ std::string doc_of(std::string_view name) {
   return {};
 }
 
-Axes axes_of(handle h) {
-  if (h.is_none()) return {};
-  std::vector<std::int64_t> list;
-  if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
-    for (handle a : nb::iter(h)) list.push_back(integer_of(a, "axis"));
-    return Axes(list);
-  }
-  if (is_variable(h)) {
-    Expr e = unwrap(h, "axis");
-    const Array* value = constant_value(e);
-    if (!value) fail(Fault::Type, "axis: must be known while building, got an expression");
-    for (std::int64_t i = 0; i < value->size(); ++i) list.push_back(value->at_int(i));
-    return Axes(list);
-  }
-  return Axes(integer_of(h, "axis"));
-}
-
 std::optional<DType> dtype_or_none(handle h) {
   if (h.is_none()) return {};
   return as_dtype(h);
 }
 
 Sizes sizes_of(handle h, std::string_view what) {
-  if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h)) {
+  if (nb::isinstance<nb::list>(h) || nb::isinstance<nb::tuple>(h) || PyRange_Check(h.ptr())) {
     std::vector<Expr> sizes;
     for (handle s : nb::iter(h)) sizes.push_back(as_tensor(s, what));
     return Sizes(sizes);
@@ -64,6 +47,23 @@ nb::iterator items_of(handle h, std::string_view expected, std::string_view what
 }
 
 }  // namespace
+
+Axes axes_of(handle h) {
+  if (h.is_none()) return {};
+  if (is_variable(h)) {
+    std::vector<std::int64_t> list;
+    Expr e = unwrap(h, "axis");
+    const Array* value = constant_value(e);
+    if (!value) fail(Fault::Type, "axis: must be known while building, got an expression");
+    for (std::int64_t i = 0; i < value->size(); ++i) list.push_back(value->at_int(i));
+    return Axes(list);
+  }
+  const bool one =
+      PyArray_Check(h.ptr())
+          ? PyArray_NDIM(reinterpret_cast<PyArrayObject*>(h.ptr())) == 0
+          : PyIndex_Check(h.ptr()) || !PySequence_Check(h.ptr()) || PyUnicode_Check(h.ptr());
+  return one ? Axes(integer_of(h, "axis")) : Axes(ints_of(h, "axis"));
+}
 
 bool flag_of(handle h, std::string_view what) {
   if (h.is(Py_True) || h.is(Py_False)) return h.is(Py_True);

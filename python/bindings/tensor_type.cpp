@@ -4,6 +4,7 @@
 #include <set>
 
 #include "node_object.h"
+#include "numpy_api.h"
 
 namespace snug::python {
 namespace {
@@ -91,32 +92,72 @@ const char* shape_name(const TensorType& t) {
   }
 }
 
-TensorType make_tensor_type(nb::handle dtype, nb::handle broadcastable, nb::handle shape) {
-  TensorType type;
-  type.dtype = as_dtype(dtype);
+/// The entries of a sequence; a type error that names `what` if it is none.
+std::vector<nb::object> entries_of(nb::handle h, const char* what) {
   nb::object list;
-  if (!PyUnicode_Check(broadcastable.ptr())) list = nb::steal(PySequence_List(broadcastable.ptr()));
+  if (!PyUnicode_Check(h.ptr())) list = nb::steal(PySequence_List(h.ptr()));
   if (!list.is_valid()) {
     PyErr_Clear();
-    fail(Fault::Type,
-         fmt::format("TensorType: broadcastable must be a list with one bool per dimension, got {}",
-                     nb::repr(broadcastable).c_str()));
+    fail(Fault::Type, fmt::format("TensorType: {} must be a list with one entry per dimension, "
+                                  "got {}",
+                                  what, nb::repr(h).c_str()));
   }
   if (nb::len(list) > 8)
     fail(Fault::Type,
          fmt::format("TensorType: a tensor has at most 8 dimensions, not {}", nb::len(list)));
-  for (nb::handle b : nb::iter(list)) {
-    bool stretches = nb::cast<bool>(nb::bool_(b));
-    if (stretches) type.broadcast |= static_cast<std::uint8_t>(1u << type.shape.size());
-    type.shape.push_back(stretches ? 1 : -1);
+  std::vector<nb::object> out;
+  for (nb::handle item : nb::iter(list)) out.push_back(nb::borrow(item));
+  return out;
+}
+
+bool is_bool(nb::handle h) { return PyBool_Check(h.ptr()) || PyArray_IsScalar(h.ptr(), Bool); }
+
+/// True if the entries say which axes stretch, as Theano's do; else they are sizes, as Aesara's
+/// are: None where unknown.
+bool are_flags(const std::vector<nb::object>& entries) {
+  for (const nb::object& e : entries) {
+    if (is_bool(e)) continue;
+    const long value = PyLong_Check(e.ptr()) ? PyLong_AsLong(e.ptr()) : -1;
+    if (value != 0 && value != 1) return PyErr_Clear(), false;
   }
-  if (!shape.is_none()) {
-    Dims dims = dims_of(shape);
-    if (dims.size() != type.shape.size())
-      fail(Fault::Value, fmt::format("TensorType: shape has {} entries for {} dimensions",
-                                     dims.size(), type.shape.size()));
-    for (std::size_t i = 0; i < dims.size(); ++i)
-      if (dims[i] >= 0) type.shape[i] = dims[i];
+  return true;
+}
+
+/// -1: not known. A bool in place of a size says whether the axis stretches.
+std::int64_t size_of_entry(nb::handle h) {
+  if (h.is_none()) return -1;
+  if (is_bool(h)) return nb::cast<bool>(nb::bool_(h)) ? 1 : -1;
+  const std::int64_t size = integer_of(h, "TensorType: a size");
+  if (size < 0)
+    fail(Fault::Value, fmt::format("TensorType: a size is {}, it must not be negative", size),
+         "None stands for a size that is not known");
+  return size;
+}
+
+/// `broadcastable`: per axis whether it stretches, or its size. `shape`: its size, None where it is
+/// not known. An axis of size 1 stretches, unless flags say otherwise.
+TensorType make_tensor_type(nb::handle dtype, nb::handle broadcastable, nb::handle shape) {
+  TensorType type;
+  type.dtype = as_dtype(dtype);
+  std::vector<nb::object> flags, sizes;
+  if (broadcastable.is_none() && shape.is_none())
+    fail(Fault::Type, "TensorType: neither broadcastable nor shape is given",
+         "shape=(None, 3): the sizes that are known, None for the others");
+  if (!broadcastable.is_none()) flags = entries_of(broadcastable, "broadcastable");
+  if (!shape.is_none()) sizes = entries_of(shape, "shape");
+  const bool flagged = !broadcastable.is_none() && are_flags(flags);
+  if (shape.is_none() && !flagged) sizes.swap(flags);
+  if (flagged && !shape.is_none() && sizes.size() != flags.size())
+    fail(Fault::Value, fmt::format("TensorType: shape has {} entries for {} dimensions",
+                                   sizes.size(), flags.size()));
+  for (std::size_t i = 0; i < std::max(flags.size(), sizes.size()); ++i) {
+    std::int64_t size = i < sizes.size() ? size_of_entry(sizes[i]) : -1;
+    const bool stretches = flagged ? nb::cast<bool>(nb::bool_(flags[i])) : size == 1;
+    if (stretches && size >= 0 && size != 1)
+      fail(Fault::Value,
+           fmt::format("TensorType: axis {} is broadcastable, so its size is 1, not {}", i, size));
+    if (stretches) type.broadcast |= static_cast<std::uint8_t>(1u << i);
+    type.shape.push_back(stretches ? 1 : size);
   }
   return type;
 }
@@ -148,6 +189,25 @@ Expr new_variable(const TensorType& type, nb::handle name) {
   return input(type, name.is_none() ? std::string() : nb::cast<std::string>(name));
 }
 
+/// The type with sizes that a caller adds.
+TensorType with_sizes(const TensorType& t, nb::handle shape) {
+  if (shape.is_none()) return t;
+  const nb::object dtype = nb::str(name_of(t.dtype).data(), name_of(t.dtype).size());
+  TensorType out = make_tensor_type(dtype, nb::none(), shape);
+  if (out.ndim() != t.ndim())
+    fail(Fault::Value, fmt::format("{}: shape has {} entries for {} dimensions", describe_type(t),
+                                   out.ndim(), t.ndim()));
+  for (std::size_t i = 0; i < out.shape.size(); ++i) {
+    if (t.shape[i] < 0) continue;
+    if (out.shape[i] >= 0 && out.shape[i] != t.shape[i])
+      fail(Fault::Value, fmt::format("{}: axis {} has size {}, not {}", describe_type(t), i,
+                                     t.shape[i], out.shape[i]));
+    out.shape[i] = t.shape[i];
+  }
+  out.broadcast |= t.broadcast;
+  return out;
+}
+
 std::string op_text(const OpView& o) {
   return o.attrs.empty() ? std::string(o.def->name)
                          : fmt::format("{}{{{}}}", o.def->name, o.attrs.describe());
@@ -168,7 +228,7 @@ void bind_types(nb::module_& m) {
              nb::handle shape) {
             new (self) TensorType(make_tensor_type(dtype, broadcastable, shape));
           },
-          nb::arg("dtype"), nb::arg("broadcastable"), nb::arg("name") = nb::none(),
+          nb::arg("dtype"), nb::arg("broadcastable") = nb::none(), nb::arg("name") = nb::none(),
           nb::arg("sparse_grad") = false, nb::arg("shape") = nb::none())
       .def_prop_ro("dtype", [](const TensorType& t) { return std::string(name_of(t.dtype)); })
       .def_prop_ro("ndim", &TensorType::ndim)
@@ -179,12 +239,17 @@ void bind_types(nb::module_& m) {
       .def_prop_ro("numpy_dtype", [](const TensorType& t) { return numpy_dtype(t.dtype); })
       .def(
           "__call__",
-          [](const TensorType& t, nb::handle name) { return tensor_of(new_variable(t, name)); },
-          nb::arg("name") = nb::none(), "A new variable of this type.")
+          [](const TensorType& t, nb::handle name, nb::handle shape) {
+            return tensor_of(new_variable(with_sizes(t, shape), name));
+          },
+          nb::arg("name") = nb::none(), nb::arg("shape") = nb::none(),
+          "A new variable of this type; `shape` gives sizes that are known, None for the others.")
       .def(
           "make_variable",
-          [](const TensorType& t, nb::handle name) { return tensor_of(new_variable(t, name)); },
-          nb::arg("name") = nb::none())
+          [](const TensorType& t, nb::handle name, nb::handle shape) {
+            return tensor_of(new_variable(with_sizes(t, shape), name));
+          },
+          nb::arg("name") = nb::none(), nb::arg("shape") = nb::none())
       .def(
           "filter",
           [](const TensorType& t, nb::handle data, bool strict, nb::handle allow_downcast) {
@@ -205,15 +270,15 @@ void bind_types(nb::module_& m) {
           nb::arg("data"))
       .def(
           "clone",
-          [](const TensorType& t, nb::handle dtype, nb::handle broadcastable) {
-            nb::object old = nb::steal(broadcastable_tuple(t));
-            return make_tensor_type(
-                dtype.is_none()
-                    ? nb::object(nb::str(name_of(t.dtype).data(), name_of(t.dtype).size()))
-                    : nb::borrow(dtype),
-                broadcastable.is_none() ? old : nb::borrow(broadcastable), nb::none());
+          [](const TensorType& t, nb::handle dtype, nb::handle broadcastable, nb::handle shape) {
+            TensorType out = t;
+            if (!dtype.is_none()) out.dtype = as_dtype(dtype);
+            if (broadcastable.is_none() && shape.is_none()) return out;
+            const nb::object name = nb::str(name_of(out.dtype).data(), name_of(out.dtype).size());
+            return make_tensor_type(name, broadcastable, shape);
           },
-          nb::arg("dtype") = nb::none(), nb::arg("broadcastable") = nb::none())
+          nb::arg("dtype") = nb::none(), nb::arg("broadcastable") = nb::none(),
+          nb::arg("shape") = nb::none())
       .def("__eq__",
            [](const TensorType& a, nb::handle b) {
              return nb::isinstance<TensorType>(b) && same_type(a, nb::cast<const TensorType&>(b));

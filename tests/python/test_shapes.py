@@ -566,3 +566,55 @@ def test_roll_of_several_axes():
         np.testing.assert_array_equal(f(value), np.roll(value, shift, axis))
     with pytest.raises(ValueError, match="roll: 2 shifts for 3 axes"):
         T.roll(x, (1, 2), (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "axis",
+    [1, -1, np.int8(1), np.array(2), None, (0, 2), [1], range(1, 2), range(3), np.array([0, 1])],
+    ids=str,
+)
+def test_forms_of_axes(axis):
+    x = T.dtensor3("x")
+    value = np.random.RandomState(0).rand(2, 3, 4)
+    plain = tuple(axis) if np.ndim(axis) == 1 else axis
+    for name in ("sum", "mean", "max", "std", "all"):
+        got = snug.function([x], getattr(T, name)(x, axis=axis))(value)
+        np.testing.assert_allclose(got, getattr(np, name)(value, axis=plain), rtol=1e-14)
+        got = snug.function([x], getattr(x, name)(axis=axis, keepdims=True))(value)
+        want = getattr(np, name)(value, axis=plain, keepdims=True)
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_forms_of_lists():
+    x = T.dtensor3("x")
+    value = np.random.RandomState(0).rand(2, 3, 4)
+    for y, want in [
+        (x.dimshuffle(range(3)), value),
+        (x.dimshuffle(np.array([2, 0, 1])), value.transpose(2, 0, 1)),
+        (x.transpose(range(2, -1, -1)), value.T),
+        (T.moveaxis(x, np.array(0), 2), np.moveaxis(value, 0, 2)),
+        (T.zeros(range(2, 4)), np.zeros((2, 3))),
+    ]:
+        got = snug.function([x], y, on_unused_input="ignore")(value)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_seeds():
+    from snug.tensor.shared_randomstreams import RandomStreams
+
+    def draw(seed, again=None):
+        streams = RandomStreams(seed)
+        f = snug.function([], streams.uniform((4,)))
+        if again is not None:
+            f()
+            streams.seed(again)
+        return f()
+
+    six = [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal(draw(six), draw(np.array(six)))
+    np.testing.assert_array_equal(draw(six), draw(5, tuple(six)))
+    assert (draw(six) != draw([1, 2, 3, 4, 6, 5])).all()
+    np.testing.assert_array_equal(draw(7), draw(np.int64(7)))
+    for wrong in (-1, [], [1.5], "7", 2.5, [-1] * 6):
+        with pytest.raises(ValueError, match="a seed is an integer"):
+            draw(wrong)

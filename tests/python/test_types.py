@@ -244,3 +244,58 @@ def test_wrong_arguments_read_like_ours():
         T.matrix(5)
     with pytest.raises(TypeError, match="exp"):
         T.exp(a, b=2)
+
+
+def test_known_sizes():
+    """Sizes as Aesara and PyTensor spell them: None is not known, 1 stretches."""
+    for t in [
+        T.TensorType("float32", (None, 3)),
+        T.TensorType("float32", [None, np.int64(3)]),
+        T.TensorType("float32", shape=(None, 3)),
+        T.TensorType("float32", (False, False), shape=(None, 3)),
+        T.matrix("x", shape=(None, 3)).type,
+        T.fmatrix("x", shape=(None, 3)).type,
+        T.tensor("float32", shape=(None, 3)).type,
+        T.fmatrix.make_variable("x", shape=(None, 3)).type,
+        T.matrix(dtype="float32", shape=(None, 3)).type,
+        T.TensorType("float64", shape=(None, 3)).clone(dtype="float32"),
+        T.fmatrix.clone(shape=(None, 3)),
+    ]:
+        assert (t.dtype, t.shape, t.broadcastable) == ("float32", (None, 3), (False, False))
+    x = T.tensor4("x", shape=(None, 1, 28, 28))
+    assert x.type.shape == (None, 1, 28, 28) and x.broadcastable == (False, True, False, False)
+    assert T.TensorType("float32", (None, 1)) == T.fcol
+    assert T.TensorType("int8", (0, 1)).broadcastable == (False, True)  # Theano's flags
+    assert T.TensorType("int8", (0, 1)).shape == (None, 1)
+    assert T.TensorType("int8", shape=(0, 1)).shape == (0, 1)
+    assert T.TensorType("int8", (None, True)).broadcastable == (False, True)
+    assert T.tensor("int8", (False, False), shape=(1, 2)).broadcastable == (False, False)
+    assert T.row("r", shape=(1, 4)).type.shape == (1, 4)
+    assert T.matrix("x", shape=(2, 3)).sum(0).type.shape == (3,)
+
+
+def test_known_sizes_are_checked():
+    x = T.fmatrix("x", shape=(None, 3))
+    f = snug.function([x], x * 2)
+    np.testing.assert_array_equal(f(np.ones((2, 3), "float32")), np.full((2, 3), 2, "float32"))
+    for wrong in [np.ones((2, 4), "float32"), np.ones((2, 4), "int8"), [[1.0] * 4]]:
+        with pytest.raises(TypeError, match=r"axis 1.*type says 3|size 4 on axis 1.*says 3"):
+            f(wrong)
+    assert not x.type.is_valid_value(np.ones((2, 4), "float32"))
+    assert x.type.is_valid_value(np.ones((2, 3), "float32"))
+    for make, text in [
+        (lambda: T.TensorType("int8", shape=(-1, 2)), "negative"),
+        (lambda: T.TensorType("int8", (False,), shape=(1, 2)), "2 entries for 1 dim"),
+        (lambda: T.TensorType("int8", (True,), shape=(2,)), "its size is 1, not 2"),
+        (lambda: T.vector("x", shape=(2, 3)), "2 entries for 1 dim"),
+        (lambda: T.row("x", shape=(2, 3)), "axis 0 has size 1, not 2"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            make()
+    for make in [
+        lambda: T.TensorType("int8", (None, 2.5)),
+        lambda: T.TensorType("int8"),
+        lambda: T.TensorType("int8", 3),
+    ]:
+        with pytest.raises(TypeError):
+            make()

@@ -133,7 +133,8 @@ def _normal_axis(what: str, axis: Any, ndim: int) -> int:
 
 
 def _axis_list(axis: Any) -> list[int]:
-    return list(axis) if isinstance(axis, (list, tuple, range, np.ndarray)) else [axis]
+    several = isinstance(axis, (list, tuple, range)) or (isinstance(axis, np.ndarray) and axis.ndim)
+    return list(axis) if several else [axis]
 
 
 def _summed_axes(what: str, axes: Any, a: Any, b: Any, first: int) -> tuple[list[int], list[int]]:

@@ -22,7 +22,8 @@ class Scratchpad:
 
 def _items(args: tuple[Any, ...]) -> Any:
     """f(1, 2) and f((1, 2)) mean the same."""
-    return args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    one = args[0] if len(args) == 1 else 0
+    return one if isinstance(one, (list, tuple, range)) or getattr(one, "ndim", 0) == 1 else args
 
 
 class _Methods:

@@ -43,18 +43,22 @@ def tensor(
     name: str | None = None,
     shape: Any = None,
 ) -> _core.TensorVariable:
-    """A variable of any type; `shape` gives the sizes that are known, None for the others."""
+    """A variable of any type; `shape` gives the sizes that are known, None for the others. An axis
+    of size 1 stretches, unless `broadcastable` says that it does not."""
     if shape is not None and not broadcastable:
-        broadcastable = (False,) * len(shape)
+        broadcastable = None
     return TensorType(dtype or config.floatX, broadcastable, shape=shape)(name)
 
 
 def _of_default_float(kind: str, pattern: tuple[bool, ...]) -> Callable[..., Any]:
-    def make(name: str | None = None, dtype: Any = None) -> _core.TensorVariable:
-        return TensorType(config.floatX if dtype is None else dtype, pattern)(name)
+    def make(name: str | None = None, dtype: Any = None, shape: Any = None) -> _core.TensorVariable:
+        return TensorType(config.floatX if dtype is None else dtype, pattern)(name, shape)
 
     make.__name__ = make.__qualname__ = kind
-    make.__doc__ = f"A {kind} variable, of dtype config.floatX unless told otherwise."
+    make.__doc__ = (
+        f"A {kind} variable, of dtype config.floatX unless told otherwise; `shape` gives the sizes "
+        "that are known, None for the others."
+    )
     return make
 
 

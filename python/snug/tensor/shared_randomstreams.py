@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import operator
 from typing import Any
 
 from snug import _core
@@ -12,12 +14,31 @@ from snug._errors import error
 __all__ = ["RandomStreams"]
 
 
+def _seed_of(seed: Any) -> int:
+    """A seed as a number: a list of integers, as Theano's MRG_RandomStreams takes six of them, is
+    hashed."""
+    try:
+        entries = [operator.index(seed)] if not hasattr(seed, "__len__") else list(seed)
+        entries = [operator.index(e) for e in entries]
+    except TypeError:
+        entries = []
+    if not entries or not all(0 <= e < 2**64 for e in entries):
+        raise error(
+            ValueError,
+            f"RandomStreams: a seed is an integer from 0 to 2**64 - 1 or a list of them, got {seed!r}",
+        )
+    if not hasattr(seed, "__len__"):
+        return entries[0]
+    text = b"".join(e.to_bytes(8, "little") for e in entries)
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
 class RandomStreams:
     """A source of random variables. Each has a state of its own, a shared variable that moves on
     by its default update at every call; all follow from the seed."""
 
-    def __init__(self, seed: int | None = None):
-        self.default_instance_seed = 42 if seed is None else int(seed)
+    def __init__(self, seed: Any = None):
+        self.default_instance_seed = 42 if seed is None else _seed_of(seed)
         self.stream = _core.RandomStream(self.default_instance_seed)
         self._states: list[_core.SharedVariable] = []
 
@@ -94,9 +115,9 @@ class RandomStreams:
         draws = self.stream.bernoulli([n, *sizes], p, dtype)
         return self._drawn(_core.sum(draws, 0, dtype))
 
-    def seed(self, seed: int | None = None) -> None:
+    def seed(self, seed: Any = None) -> None:
         """Starts all random variables made so far again from a seed."""
-        self.stream.seed(self.default_instance_seed if seed is None else int(seed))
+        self.stream.seed(self.default_instance_seed if seed is None else _seed_of(seed))
 
     def state_updates(self) -> list[tuple[_core.SharedVariable, _core.Variable]]:
         """(state, next state) of every random variable. Functions apply them by themselves."""
