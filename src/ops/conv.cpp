@@ -2,7 +2,8 @@
 #include "ops/rules.h"
 
 /// Convolutions over the last axes, 2 or 3 of them. attrs: pad (low and high of every axis), stride
-/// and dilation (of every axis), flip, groups.
+/// and dilation (of every axis), flip, groups; where the padding follows from the size that filters
+/// have at a call, border: "half" or "full".
 namespace snug::ops {
 namespace {
 
@@ -10,11 +11,13 @@ struct Conv {
   Attrs::Ints pad, stride, dilation;
   bool flip;
   std::int64_t groups;
+  std::string border;  // empty: `pad` says it all
   std::size_t axes() const { return stride.size(); }
 };
 
 Conv conv_of(const Attrs& a) {
-  return {a.ints("pad"), a.ints("stride"), a.ints("dilation"), a.flag("flip"), a.integer("groups")};
+  return {a.ints("pad"),  a.ints("stride"),    a.ints("dilation"),
+          a.flag("flip"), a.integer("groups"), a.has("border") ? a.text("border") : ""};
 }
 
 /// Reads and checks the attributes, and that inputs 0 and 1 have the axes they ask for.
@@ -27,6 +30,8 @@ Conv checked_conv(const Infer& f, std::size_t axes) {
     if (c.stride[k] < 1 || c.dilation[k] < 1)
       f.error(Fault::Value, fmt::format("strides ({}) and dilations ({}) must be at least 1",
                                         fmt::join(c.stride, ", "), fmt::join(c.dilation, ", ")));
+  if (!c.border.empty() && c.border != "half" && c.border != "full")
+    f.error(Fault::Value, fmt::format("unknown border mode '{}'", c.border));
   if (c.groups < 1)
     f.error(Fault::Value, fmt::format("there are {} groups, it must be at least 1", c.groups));
   f.require_ndim(0, static_cast<int>(axes) + 2);
@@ -38,8 +43,12 @@ Conv checked_conv(const Infer& f, std::size_t axes) {
 
 /// The size of the output on spatial axis k.
 SizeId out_size(SizeTable& t, const Conv& c, std::size_t k, SizeId x, SizeId w) {
-  SizeId reach = t.add(t.mul(t.sub(w, t.one()), t.constant(c.dilation[k])), t.one());
-  SizeId room = t.sub(t.add(x, t.constant(c.pad[2 * k] + c.pad[2 * k + 1])), reach);
+  SizeId steps = t.mul(t.sub(w, t.one()), t.constant(c.dilation[k]));
+  SizeId reach = t.add(steps, t.one());
+  SizeId pads = t.constant(c.pad[2 * k] + c.pad[2 * k + 1]);
+  if (c.border == "full") pads = t.mul(steps, t.constant(2));
+  if (c.border == "half") pads = t.mul(t.floor_div(reach, t.constant(2)), t.constant(2));
+  SizeId room = t.sub(t.add(x, pads), reach);
   return t.add(t.floor_div(room, t.constant(c.stride[k])), t.one());
 }
 
@@ -95,6 +104,11 @@ void grad_rule(Infer& f, std::size_t axes, bool by_input) {
 /// Calls visit(place in x, place in w, place in y) for every product of the convolution.
 template <class F>
 void visit_conv(const Conv& c, const Dims& x, const Dims& w, const Dims& y, F&& visit) {
+  Attrs::Ints low;
+  for (std::size_t a = 0; a < c.axes(); ++a) {
+    const std::int64_t reach = (w[2 + a] - 1) * c.dilation[a];
+    low.push_back(c.border.empty() ? c.pad[2 * a] : c.border == "full" ? reach : (reach + 1) / 2);
+  }
   const std::int64_t per_group = y[1] / c.groups, places = snug::product(y);
   Dims tap_shape = w;
   tap_shape[0] = 1;  // all products of one place of y: of the filter's channels and taps
@@ -108,7 +122,7 @@ void visit_conv(const Conv& c, const Dims& x, const Dims& w, const Dims& y, F&& 
       by[0] = at.at[1];
       bool inside = true;
       for (std::size_t a = 0; a < c.axes(); ++a) {
-        from[2 + a] = at.at[2 + a] * c.stride[a] - c.pad[2 * a] + tap.at[2 + a] * c.dilation[a];
+        from[2 + a] = at.at[2 + a] * c.stride[a] - low[a] + tap.at[2 + a] * c.dilation[a];
         inside &= from[2 + a] >= 0 && from[2 + a] < x[2 + a];
         if (c.flip) by[2 + a] = w[2 + a] - 1 - tap.at[2 + a];
       }

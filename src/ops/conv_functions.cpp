@@ -51,70 +51,34 @@ Ints padding(const Convolution& c, const ConvOptions& o, const Ints& kernel) {
   return pad;
 }
 
-/// A convolution whose padding is in its attributes or, where it follows from filters of unknown
-/// size, in images that are larger by `margin` on both sides of every axis.
-struct Padded {
-  Attrs attrs;
-  std::vector<Expr> margin;  // empty: the attributes say it all
+/// The attributes of the rows. Where the padding follows from filters whose size is not known now,
+/// they have the border mode, and the rows see to it.
+Attrs attrs_of(const Convolution& c, const ConvOptions& o, const Ints& kernel) {
+  const Ints pad = padding(c, o, kernel);
+  Attrs attrs = {{"pad", pad.empty() ? Ints(2 * c.axes, 0) : pad},
+                 {"stride", per_axis(c, "subsample", o.subsample)},
+                 {"dilation", per_axis(c, "dilation", o.dilation)},
+                 {"flip", o.flip},
+                 {"groups", o.groups}};
+  if (pad.empty()) attrs.set("border", o.border_mode);
+  return attrs;
+}
 
-  /// `filters`: the sizes of the filters, as expressions.
-  Padded(const Convolution& c, const ConvOptions& o, const Ints& kernel,
-         const std::function<Expr(std::size_t)>& filters) {
-    Ints pad = padding(c, o, kernel);
-    const Ints dilation = per_axis(c, "dilation", o.dilation);
-    if (pad.empty()) {
-      pad.assign(2 * c.axes, 0);
-      const Expr one = int64_constant(1);
-      for (std::size_t k = 0; k < c.axes; ++k) {
-        Expr reach = (filters(k) - one) * int64_constant(dilation[k]);
-        margin.push_back(o.border_mode == "full" ? reach
-                                                 : floor_div(reach + one, int64_constant(2)));
-      }
-    }
-    attrs = {{"pad", pad},
-             {"stride", per_axis(c, "subsample", o.subsample)},
-             {"dilation", dilation},
-             {"flip", o.flip},
-             {"groups", o.groups}};
-  }
+/// Low and high padding of axis k, for filters of size `kernel` on it.
+std::pair<Expr, Expr> pads_of(const Attrs& attrs, std::size_t k, const Expr& kernel) {
+  if (!attrs.has("border"))
+    return {int64_constant(attrs.ints("pad")[2 * k]), int64_constant(attrs.ints("pad")[2 * k + 1])};
+  const Expr one = int64_constant(1);
+  const Expr reach = (kernel - one) * int64_constant(attrs.ints("dilation")[k]);
+  const Expr pad =
+      attrs.text("border") == "full" ? reach : floor_div(reach + one, int64_constant(2));
+  return {pad, pad};
+}
 
-  Expr enlarged(const Expr& x) const {
-    if (margin.empty()) return x;
-    std::vector<Expr> widths(4, int64_constant(0));
-    for (const Expr& m : margin) widths.insert(widths.end(), {m, m});
-    return snug::pad(x, widths, "constant", typed_number(0, x.dtype()));
-  }
-  std::vector<Expr> enlarged(std::vector<Expr> sizes) const {
-    for (std::size_t k = 0; k < margin.size(); ++k)
-      sizes[2 + k] = sizes[2 + k] + margin[k] * int64_constant(2);
-    return sizes;
-  }
-  /// The part of enlarged images that images of these sizes are.
-  Expr cut(const Expr& x, const std::vector<Expr>& sizes) const {
-    if (margin.empty()) return x;
-    std::vector<IndexItem> items(2);
-    for (std::size_t k = 0; k < margin.size(); ++k)
-      items.push_back(IndexItem::range(margin[k], margin[k] + sizes[2 + k]));
-    return subtensor(x, items);
-  }
-};
-
-/// The last axes of filters, as far as they are known now. Where the padding follows from them they
-/// are fixed in `w` for good; `given` may be a shared variable, which has a size now.
-Ints kernel_of(const Convolution& c, const ConvOptions& o, const Expr& given, Expr& w) {
-  const std::size_t first = w.type().shape.size() - c.axes;
-  Ints sizes(w.type().shape.begin() + static_cast<std::ptrdiff_t>(first), w.type().shape.end());
-  if (!o.pad.empty() || o.border_mode == "valid") return sizes;
-  SharedVariable* const shared = as_shared(given);
-  Ints fixed(w.type().shape.size(), -1);
-  bool fix = false;
-  for (std::size_t k = 0; k < c.axes; ++k) {
-    if (sizes[k] >= 0 || !shared) continue;
-    sizes[k] = fixed[first + k] = shared->shape()[first + k];
-    fix = true;
-  }
-  if (fix) w = specify_shape(w, fixed);
-  return sizes;
+/// The last axes of filters, as far as they are known now.
+Ints kernel_of(const Convolution& c, const Expr& w) {
+  const Dims& shape = w.type().shape;
+  return {shape.end() - static_cast<std::ptrdiff_t>(c.axes), shape.end()};
 }
 
 void require_dimensions(const Convolution& c, const Expr& images, const Expr& filters) {
@@ -165,11 +129,12 @@ class Unshared {
 
  private:
   static Expr places(const Attrs& attrs, std::size_t k, const Expr& size, const Expr& kernel) {
-    const std::int64_t low = attrs.ints("pad")[2 * k], high = attrs.ints("pad")[2 * k + 1];
+    const auto [low, high] = pads_of(attrs, k, kernel);
     const std::int64_t stride = attrs.ints("stride")[k], dilation = attrs.ints("dilation")[k];
-    Expr reach = (kernel - int64_constant(1)) * int64_constant(dilation);
-    Expr count = floor_div(size + int64_constant(low + high - 1) - reach, int64_constant(stride));
-    return window_places(count + int64_constant(1), kernel, stride, dilation, int64_constant(low));
+    const Expr one = int64_constant(1);
+    Expr reach = (kernel - one) * int64_constant(dilation);
+    Expr count = floor_div(size + low + high - one - reach, int64_constant(stride));
+    return window_places(count + one, kernel, stride, dilation, low);
   }
   Expr turned(const Expr& w) const { return flip_ ? flip(w, {-2, -1}) : w; }
 
@@ -196,22 +161,13 @@ class Unshared {
 
 // ---- the three ways of a convolution ----
 
-Padded padded(const Convolution& c, const ConvOptions& o, const Expr& given_w, Expr& w) {
-  const Ints kernel = kernel_of(c, o, given_w, w);
-  const auto axes = static_cast<std::int64_t>(c.axes);
-  return Padded(c, o, kernel, [&](std::size_t k) {
-    return shape_i(w, w.ndim() - axes + static_cast<std::int64_t>(k));
-  });
-}
-
 Expr forward(const Convolution& c, const Arg& given_x, const Arg& given_w, const ConvOptions& o) {
   Scope scope(given_x);
   auto [x, w] = in_one_float(c.name, given_x, given_w);
   require_dimensions(c, x, w);
-  const Padded p = padded(c, o, given_w.expr, w);
-  x = p.enlarged(x);
-  if (w.ndim() != 6) return apply(rows_of(c.axes).forward, {x, w}, p.attrs);
-  const Unshared u(p.attrs, sizes_of(x), shape_i(w, 4), shape_i(w, 5));
+  const Attrs attrs = attrs_of(c, o, kernel_of(c, w));
+  if (w.ndim() != 6) return apply(rows_of(c.axes).forward, {x, w}, attrs);
+  const Unshared u(attrs, sizes_of(x), shape_i(w, 4), shape_i(w, 5));
   return u.to_result(u.images(x) * u.filters(w));
 }
 
@@ -223,18 +179,13 @@ Expr grad_inputs(const Convolution& c, const Arg& given_dy, const Arg& given_w, 
   if (shape.ndim() != c.axes + 2)
     fail(Fault::Type, fmt::format("{}: the images have {} dimensions, the shape has {} sizes",
                                   c.name, c.axes + 2, shape.ndim()));
-  const Padded p = padded(c, o, given_w.expr, w);
-  if (w.ndim() != 6 && p.margin.empty())
-    return apply(rows_of(c.axes).grad_input, {w, dy, shape.vector}, p.attrs);
+  const Attrs attrs = attrs_of(c, o, kernel_of(c, w));
+  if (w.ndim() != 6) return apply(rows_of(c.axes).grad_input, {w, dy, shape.vector}, attrs);
   std::vector<Expr> sizes;
   for (std::size_t k = 0; k < c.axes + 2; ++k)
     sizes.push_back(subtensor(shape.vector, {static_cast<int>(k)}));
-  const std::vector<Expr> large = p.enlarged(sizes);
-  if (w.ndim() != 6)
-    return p.cut(apply(rows_of(c.axes).grad_input, {w, dy, Sizes(large).vector}, p.attrs), sizes);
-  const Unshared u(p.attrs, large, shape_i(w, 4), shape_i(w, 5));
-  const Expr zeros = alloc(typed_number(0, dy.dtype()), large);
-  return p.cut(u.to_images(u.gradient(dy) * u.filters(w), zeros), sizes);
+  const Unshared u(attrs, sizes, shape_i(w, 4), shape_i(w, 5));
+  return u.to_images(u.gradient(dy) * u.filters(w), alloc(typed_number(0, dy.dtype()), sizes));
 }
 
 /// The sizes at the end of a shape, -1 where they are not known.
@@ -260,10 +211,9 @@ Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy,
   const auto filters = [&](std::size_t k) {
     return subtensor(shape.vector, {static_cast<int>(sizes - c.axes + k)});
   };
-  const Padded p(c, o, known_sizes(shape.vector, c.axes), filters);
-  x = p.enlarged(x);
-  if (sizes == ndim) return apply(rows_of(c.axes).grad_weight, {x, dy, shape.vector}, p.attrs);
-  const Unshared u(p.attrs, sizes_of(x), filters(0), filters(1));
+  const Attrs attrs = attrs_of(c, o, known_sizes(shape.vector, c.axes));
+  if (sizes == ndim) return apply(rows_of(c.axes).grad_weight, {x, dy, shape.vector}, attrs);
+  const Unshared u(attrs, sizes_of(x), filters(0), filters(1));
   return u.to_filters(u.images(x) * u.gradient(dy));
 }
 
@@ -291,9 +241,7 @@ Expr over_columns(const char* what, const Arg& x, const Arg& w, const ConvOption
   if (x.expr.ndim() != 3 || w.expr.ndim() != 3)
     fail(Fault::Type, fmt::format("{}: images and filters have 3 dimensions, not {} and {}", what,
                                   x.expr.ndim(), w.expr.ndim()));
-  Expr filters = w.expr;
-  kernel_of({what, 1}, o, w.expr, filters);
-  Expr y = forward({what, 2}, expand_dims(x, 2), expand_dims(filters, 2), with_rows(what, o));
+  Expr y = forward({what, 2}, expand_dims(x, 2), expand_dims(w, 2), with_rows(what, o));
   return subtensor(y, {IndexItem(), IndexItem(), 0});
 }
 
@@ -360,25 +308,23 @@ Expr conv2d_transpose(const Arg& x, const Arg& given_w, const ConvOptions& o,
   constexpr Convolution c{"conv2d_transpose", 2};
   require_expr(c.name, x.expr);
   require_expr(c.name, given_w.expr);
-  Expr w = given_w.expr;
+  const Expr w = given_w.expr;
   require_dimensions(c, x.expr, w);
   if (w.ndim() != 4)
     fail(Fault::Type, fmt::format("{}: filters have 4 dimensions, not {}", c.name, w.ndim()));
   if (!size.empty() && size.size() != 2)
     fail(Fault::Value, fmt::format("{}: size has 2 entries, not {}", c.name, size.size()));
-  const Padded p = padded(c, o, given_w.expr, w);
-  const Ints& pad = p.attrs.ints("pad");
+  const Attrs attrs = attrs_of(c, o, kernel_of(c, w));
   const Expr one = int64_constant(1);
   std::vector<Expr> sizes{shape_i(x, 0), shape_i(w, 1) * int64_constant(o.groups)};
   for (std::size_t k = 0; k < 2; ++k) {
     const auto axis = static_cast<std::int64_t>(2 + k);
-    Expr steps = (shape_i(x, axis) - one) * int64_constant(p.attrs.ints("stride")[k]);
-    Expr reach = (shape_i(w, axis) - one) * int64_constant(p.attrs.ints("dilation")[k]);
-    Expr smallest = steps + reach + int64_constant(1 - pad[2 * k] - pad[2 * k + 1]);
-    if (!p.margin.empty()) smallest = smallest - p.margin[k] * int64_constant(2);
-    sizes.push_back(size.empty() ? smallest : size[k]);
+    Expr steps = (shape_i(x, axis) - one) * int64_constant(attrs.ints("stride")[k]);
+    Expr reach = (shape_i(w, axis) - one) * int64_constant(attrs.ints("dilation")[k]);
+    const auto [low, high] = pads_of(attrs, k, shape_i(w, axis));
+    sizes.push_back(size.empty() ? steps + reach + one - low - high : size[k]);
   }
-  return grad_inputs(c, x, Arg(w, given_w.where), sizes, o);
+  return grad_inputs(c, x, given_w, sizes, o);
 }
 
 }  // namespace snug

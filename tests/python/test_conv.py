@@ -321,3 +321,65 @@ def test_micro_batches():
     parts = snug.function([x, w], outputs, micro_batches=4)(a, b)
     for got, want in zip(parts, whole):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("stride, dilation", [((1, 1), (1, 1)), ((1, 2), (2, 1)), ((2, 2), (2, 2))])
+@pytest.mark.parametrize("border", ["valid", "half", "full", 1])
+def test_shared_filters_change_their_size(border, stride, dilation, dtype):
+    """The padding follows from the size that filters have at the call, in the gradients, too."""
+    rng = np.random.RandomState(0)
+    x, r = variable(dtype, 4, "x"), variable(dtype, 4, "r")
+    w = snug.shared(rng.randn(2, 3, 5, 4).astype(dtype), "w")
+    y = T.nnet.conv2d(x, w, border_mode=border, subsample=stride, filter_dilation=dilation)
+    forward = snug.function([x], y)
+    gradients = snug.function([x, r], T.grad((y * r).sum(), [x, w]))
+    close = {"rtol": 1e-4 if dtype == "float32" else 1e-11, "atol": 1e-4}
+    for kernel in [(5, 4), (3, 3), (2, 5), (1, 1)]:
+        a = rng.randn(2, 3, 11, 10).astype(dtype)
+        b = rng.randn(2, 3, *kernel).astype(dtype)
+        w.set_value(b)
+        reach = [(n - 1) * d for n, d in zip(kernel, dilation)]
+        pad = {
+            "valid": [0, 0],
+            "half": [(n + 1) // 2 for n in reach],
+            "full": reach,
+        }.get(border, [1, 1])
+
+        def conv(a, b, pad=pad):
+            return convolve(a, b, both(pad), stride, dilation)
+
+        want = conv(a, b)
+        np.testing.assert_allclose(forward(a), want, **close)
+        c = rng.randn(*want.shape).astype(dtype)
+        da, db = rng.randn(*a.shape), rng.randn(*b.shape)
+        ga, gb = gradients(a, c)  # of something linear in a and in b
+        np.testing.assert_allclose((ga * da).sum(), (conv(da, b) * c).sum(), **close)
+        np.testing.assert_allclose((gb * db).sum(), (conv(a, db) * c).sum(), **close)
+
+
+def test_filters_of_other_kinds_change_their_size():
+    """Over one axis, over three, transposed, and filters that are arguments."""
+    rng = np.random.RandomState(1)
+    for border in ("half", "full"):
+        w1, w3 = snug.shared(rng.randn(2, 3, 5)), snug.shared(rng.randn(2, 3, 3, 2, 3))
+        x1, x3, x, w = T.dtensor3(), T.dtensor5(), T.dtensor4(), T.dtensor4()
+        f = snug.function([x1], T.nnet.conv1d(x1, w1, border_mode=border))
+        g = snug.function([x3], T.nnet.conv3d(x3, w3, border_mode=border))
+        h = snug.function([x, w], T.nnet.conv2d(x, w, border_mode=border))
+        for n in (5, 3, 2):
+            w1.set_value(rng.randn(2, 3, n))
+            w3.set_value(rng.randn(2, 3, n, 2, n))
+            pad = n - 1 if border == "full" else n // 2
+            second = 1  # of a filter of size 2, with either border
+            a1, a3 = rng.randn(2, 3, 9), rng.randn(1, 3, 6, 5, 6)
+            want = convolve(
+                a1[:, :, None], w1.get_value()[:, :, None], [0, 0, pad, pad], [1] * 2, [1] * 2
+            )
+            np.testing.assert_allclose(f(a1), want[:, :, 0], atol=1e-12)
+            pads = both([pad, second, pad])
+            want = convolve(a3, w3.get_value(), pads, [1] * 3, [1] * 3)
+            np.testing.assert_allclose(g(a3), want, atol=1e-12)
+            a, b = rng.randn(2, 3, 7, 8), rng.randn(4, 3, n, 2)
+            want = convolve(a, b, both([pad, second]), [1] * 2, [1] * 2)
+            np.testing.assert_allclose(h(a, b), want, atol=1e-12)

@@ -25,7 +25,7 @@ def _seed_of(seed: Any) -> int:
     if not entries or not all(0 <= e < 2**64 for e in entries):
         raise error(
             ValueError,
-            f"RandomStreams: a seed is an integer from 0 to 2**64 - 1 or a list of them, got {seed!r}",
+            f"RandomStreams: a seed is an integer from 0 to 2**64 - 1 or a list, got {seed!r}",
         )
     if not hasattr(seed, "__len__"):
         return entries[0]

@@ -316,6 +316,7 @@ ConvAttrs::ConvAttrs(const Attrs& attrs) {
   base_.dh = dilation[y], base_.dw = dilation[x];
   base_.flip = attrs.flag("flip");
   base_.groups = attrs.integer("groups");
+  if (attrs.has("border")) border_ = attrs.text("border");
 }
 
 ConvShape ConvAttrs::sizes(ConvKind kind, const ArgDesc& in0, const ArgDesc& in1,
@@ -330,6 +331,15 @@ ConvShape ConvAttrs::sizes(ConvKind kind, const ArgDesc& in0, const ArgDesc& in1
   s.o = std::max(w[0], y[1]), s.kh = w[row], s.kw = w[column];
   s.oh = y[row], s.ow = y[column];
   if (s.axes == 3) s.d = x[2], s.kd = w[2], s.od = y[2];
+  if (!border_.empty()) {
+    const auto pad = [&](std::int64_t kernel, std::int64_t dilation) {
+      const std::int64_t reach = (kernel - 1) * dilation;
+      return border_ == "full" ? reach : (reach + 1) / 2;
+    };
+    if (s.axes == 3) s.front = s.back = pad(s.kd, s.dd);
+    s.top = s.bottom = pad(s.kh, s.dh);
+    s.left = s.right = pad(s.kw, s.dw);
+  }
   SNUG_CHECK(s.groups > 0, "convolution: {} groups", s.groups);
   return s;
 }

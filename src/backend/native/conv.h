@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "kernel/library.h"
 
@@ -34,6 +35,7 @@ class ConvAttrs {
 
  private:
   ConvShape base_{};
+  std::string border_;  // "half", "full": the padding follows from the filters; else empty
 };
 
 /// Any dtype, sizes of the run: float32 and float64 by unfolding into the workspace and OpenBLAS,

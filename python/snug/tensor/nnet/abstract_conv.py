@@ -108,8 +108,6 @@ def _sized(what: str, filters: Any, filter_shape: Any, axes: int) -> _core.Varia
     first = filters.ndim - axes
     if first < 0 or None not in filters.static_shape[first:]:
         return filters
-    if filter_shape is None and isinstance(filters, _core.SharedVariable):
-        filter_shape = filters.current_shape
     if filter_shape is None or len(tuple(filter_shape)) != filters.ndim:
         return filters
     sizes = tuple(filter_shape)[first:]
