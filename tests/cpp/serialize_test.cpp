@@ -9,6 +9,7 @@
 #include <random>
 
 #include "api/function.h"
+#include "damage.h"
 #include "error_of.h"
 #include "ops/functions.h"
 
@@ -165,7 +166,7 @@ TEST(Serialize, HostileBytesAreErrors) {
   const std::string bytes = save_graph(whole);
   std::mt19937 random(1);
   int loaded = 0;
-  for (int round = 0; round < 6000; ++round) {
+  for (int round = 0; round < testing::rounds(6000); ++round) {
     std::string bad = bytes;
     const int changes = 1 + static_cast<int>(random() % 3);
     for (int k = 0; k < changes; ++k) {

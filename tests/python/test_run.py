@@ -407,6 +407,60 @@ def test_own_flags(tmp_path):
     rc.write_text("\nmemory 4GiB\n")
     done = snug("run", "script.py", cwd=tmp_path, env={"SNUGRC": str(rc)})
     assert f"{rc}:2: cannot read 'memory 4GiB'" in done.err
+    rc.write_bytes(b"# mine\nmemory = caf\xe9\n")
+    done = snug("run", "script.py", cwd=tmp_path, env={"SNUGRC": str(rc)})
+    assert f"ValueError: {rc}:2: is not in UTF-8\n  hint  save the file as UTF-8" in done.err
+
+
+DAMAGED_SETTINGS = """
+import os, sys, numpy as np, snug
+from snug._settings import entries_of_file, entries_of_flags
+rng = np.random.default_rng(0)
+read = refused = 0
+texts = {
+    "SNUG_FLAGS": b'floatX=float64, threads=1,memory="4 GiB"',
+    "rc": b"# mine\\n[global]\\nthreads = 2\\nmemory: 4GiB # much\\n  more\\n[a]\\nb = 1\\n",
+}
+for _ in range(int(sys.argv[1])):
+    for place, text in texts.items():
+        bad = bytearray(text)
+        for _ in range(rng.integers(1, 5)):
+            at = int(rng.integers(len(bad)))
+            kind = rng.integers(4)
+            if kind == 0:
+                bad[at] = rng.integers(1, 256)
+            elif kind == 1:
+                bad[at] = b"=,:[]\\"\\n# "[rng.integers(9)]
+            elif kind == 2:
+                bad[at:at] = bad[at : at + int(rng.integers(20))]
+            else:
+                del bad[at : at + int(rng.integers(1, 4))]
+            bad = bad or bytearray(b"=")
+        try:
+            if place == "rc":
+                open("rc", "wb").write(bad)
+                entries = entries_of_file("rc")
+            else:
+                os.environb[b"SNUG_FLAGS"] = bytes(bad)
+                entries = entries_of_flags("SNUG_FLAGS")
+            assert all(e.place.startswith(place) for e in entries)
+            read += 1
+        except ValueError as error:
+            assert type(error) is ValueError and str(error).startswith(place), (bad, error)
+            refused += 1
+print(read > 100 and refused > 100)
+"""
+
+
+def test_damaged_settings_are_other_settings_or_errors(tmp_path):
+    rounds = "20000" if os.environ.get("SNUG_LONG") else "500"
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGED_SETTINGS, rounds],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "True\n", done.stderr
 
 
 CONFIG = """
