@@ -3,6 +3,7 @@ build. The names that have a probe are in test_reference.py, too; here is what a
 not show."""
 
 import importlib
+import os
 
 import numpy as np
 import pytest
@@ -213,6 +214,12 @@ def test_load(tmp_path):
         T.load(T.dscalar(), "float32", (False,))
     with pytest.raises(ValueError, match="copy on write"):
         T.load(tmp_path / "a.npy", "float64", (False, False), "r+")
+    np.save(tmp_path / "b.npy", np.array([0, 1, 7], "u1").view("bool"))
+    with pytest.raises(ValueError, match="other bytes than 0 and 1"):
+        T.load(tmp_path / "b.npy", "bool", (False,))
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(ValueError, match="no regular file"):
+        T.load(tmp_path / "pipe.npy", "float64", (False,))
 
 
 def test_transfer():

@@ -39,7 +39,15 @@ class LoadFromDisk(OpClass):
                 f"load: the path must be a text, got {type(path).__name__}",
                 "files are read when the expression is built; pass what changes as an argument",
             )
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe would be waited for
+            raise error(ValueError, f"load: {os.fspath(path)} is no regular file")
         data = np.load(path, mmap_mode=self.mmap_mode, allow_pickle=False)
+        if data.dtype == bool and np.any(data.view("uint8") > 1):
+            raise error(
+                ValueError,
+                f"load: {os.fspath(path)} is of bool, but has other bytes than 0 and 1",
+                "the file is damaged, or should be of uint8",
+            )
         if data.dtype != self.dtype or data.ndim != len(self.broadcastable):
             raise error(
                 TypeError,
