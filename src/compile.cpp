@@ -7,6 +7,7 @@
 #include "backend/cpu/jit.h"
 #include "backend/onednn/cpu_library.h"
 #include "base/bytes.h"
+#include "base/interrupt.h"
 #include "exec/fit_loops.h"
 #include "rewrite/bfloat16.h"
 #include "target/device_info.h"
@@ -32,15 +33,19 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
                                       bool round) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
+  check_interrupt();
   Graph turned = prefer_channels_last(placed, cpu_library());
   verify(turned, "prefer_channels_last");
   // Before the copies: it changes what library calls read.
   Graph absorbed = absorb_bias(turned, cpu_library());
   verify(absorbed, "absorb_bias");
+  check_interrupt();
   Graph copied = insert_copies(absorbed, cpu_library());
   verify(copied, "insert_copies");
   const FuseOptions fusing{.strict_math = options.strict_math};
+  check_interrupt();
   out->program = fuse(copied, cpu_library(), fusing);
+  check_interrupt();
   if (round) {
     // After fusion, which decides what is kept; the graph is then fused anew.
     const Graph rounded = round_activations(out->program);
@@ -101,6 +106,7 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
   if (options.micro_batches > 1)
     rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);
   trace.rewrite_seconds = watch.lap();
+  check_interrupt();
   trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
   std::unique_ptr<Lowered> out =

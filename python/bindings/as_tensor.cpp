@@ -36,6 +36,13 @@ std::int64_t integer_of(nb::handle h, std::string_view what) {
   return value;
 }
 
+int small_integer(nb::handle h, std::string_view what) {
+  const std::int64_t value = integer_of(h, what);
+  if (value != static_cast<int>(value))
+    fail(Fault::Value, fmt::format("{} is {}", what, value), "that many are beyond any machine");
+  return static_cast<int>(value);
+}
+
 Dims dims_of(nb::handle shape) {
   Dims dims;
   if (PyLong_Check(shape.ptr())) {

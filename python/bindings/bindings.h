@@ -16,6 +16,7 @@
 #include "api/function.h"
 #include "base/array.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "expr/expr.h"
 #include "expr/op_def.h"
 
@@ -74,6 +75,8 @@ enum class Downcast : std::int8_t { Never, FloatLiterals, Always };
 Downcast downcast_of(nb::handle allow_downcast);  // False, None, True
 /// The value of an integer, not of a float or a text that could become one; errors name `what`.
 std::int64_t integer_of(nb::handle h, std::string_view what);
+/// The same, of one that fits in an int.
+int small_integer(nb::handle h, std::string_view what);
 /// A tuple of sizes; None becomes -1. A plain integer is one size.
 Dims dims_of(nb::handle shape);
 
@@ -95,7 +98,8 @@ void init_errors(nb::module_& m);
 /// Sets the Python error for an exception in flight; call inside a catch block.
 void set_python_error();
 
-/// While one lives on the main thread, Ctrl-C asks the running call to stop. Made with the GIL.
+/// While one lives on the main thread, Ctrl-C asks what runs there to stop: a call, compiling,
+/// planning. Requests are not for other threads. Made with the GIL.
 class InterruptGuard {
  public:
   /// `check_handler`: the call may be long, so make sure that SIGINT still comes to us.
@@ -105,6 +109,7 @@ class InterruptGuard {
 
  private:
   bool armed_ = false;
+  std::optional<IgnoreInterrupts> ignore_;
 };
 void init_interrupts();
 

@@ -155,9 +155,11 @@ void bind_loaders(nb::module_& m) {
           "__init__",
           [](Loader* self, const std::shared_ptr<Source>& source, std::int64_t batch, bool shuffle,
              std::uint64_t seed, const std::vector<Transform>& transforms,
-             const std::string& memory, int threads, bool drop_last, nb::handle floats) {
+             const std::string& memory, nb::handle threads, bool drop_last, nb::handle floats) {
             UserLine line;
-            LoaderOptions options{batch, shuffle, seed, transforms, memory, threads, drop_last, {}};
+            LoaderOptions options{batch,      shuffle, seed,
+                                  transforms, memory,  small_integer(threads, "Loader: threads"),
+                                  drop_last,  {}};
             if (!floats.is_none()) options.floats = as_dtype(floats);
             new (self) Loader(source, std::move(options));
           },

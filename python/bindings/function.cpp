@@ -31,10 +31,11 @@ std::size_t index_of_keyword(const FunctionState& s, PyObject* key) {
 
 namespace {
 
-/// Runs `f`, which takes locks; gives up the GIL for it only if that is needed, since expressions
-/// count their references under the GIL.
+/// Runs `f`, which takes locks and may take long; gives up the GIL for it only if that is needed,
+/// since expressions count their references under the GIL. Ctrl-C stops it.
 template <class F>
 auto while_others_run(F&& f) {
+  InterruptGuard interrupt(true);
   if (calls_in_flight == 0) return f();
   nb::gil_scoped_release no_gil;
   return f();
@@ -185,7 +186,7 @@ FunctionOptions options_of(const nb::dict& options) {
   o.name = nb::cast<std::string>(options["name"]);
   o.memory = nb::cast<std::string>(options["memory"]);
   o.precision = dtype_from_name(nb::cast<std::string>(options["precision"])).value_or(DType::Bool);
-  o.micro_batches = nb::cast<std::int64_t>(options["micro_batches"]);
+  o.micro_batches = integer_of(options["micro_batches"], "micro_batches");
   o.recompute = nb::cast<bool>(options["recompute"]);
   o.offload = nb::cast<std::string>(options["offload"]);
   o.activations =
@@ -199,8 +200,8 @@ FunctionOptions options_of(const nb::dict& options) {
   o.profile = nb::cast<bool>(options["profile"]);
   o.on_unused_input =
       nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
-  o.threads = nb::cast<int>(options["threads"]);
-  o.contexts = nb::cast<int>(options["contexts"]);
+  o.threads = small_integer(options["threads"], "threads");
+  o.contexts = small_integer(options["contexts"], "contexts");
   o.share_arenas = nb::cast<bool>(options["share_arenas"]);
   o.disabled_passes = nb::cast<std::vector<std::string>>(options["disabled_passes"]);
   return o;

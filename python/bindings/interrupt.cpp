@@ -54,7 +54,8 @@ void init_interrupts() {
 }
 
 InterruptGuard::InterruptGuard(bool check_handler) {
-  if (PyThread_get_thread_ident() != main_thread || running) return;
+  if (PyThread_get_thread_ident() != main_thread) ignore_.emplace();
+  if (ignore_ || running) return;
   if (check_handler) wanted = default_meaning() && install();
   if (!wanted) return;
   armed_ = true;

@@ -1,6 +1,8 @@
 // Settings of the process that decide what expressions become, and test values.
 #include "base/bytes.h"
+#include "base/interrupt.h"
 #include "bindings.h"
+#include "exec/frontier_cache.h"
 #include "ops/rules.h"
 #include "target/memory_budget.h"
 
@@ -42,6 +44,25 @@ void bind_settings(nb::module_& m) {
         return std::nullopt;
       },
       nb::arg("text"), "What is wrong with a text like '4GiB', and the hint; None if nothing is.");
+  m.def(
+      "_with_interrupt_at",
+      [](nb::callable f, std::int64_t check) {
+        const InterruptProbe probe(check);
+        try {
+          f();
+        } catch (nb::python_error& error) {
+          if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+        }
+        return nb::make_tuple(probe.checks(), probe.longest());
+      },
+      nb::arg("f"), nb::arg("check") = 0,
+      "For tests: calls f and interrupts it at a check, 0: at none. The number of checks, and the "
+      "longest time that a thread worked between two of them.");
+  m.def("_request_interrupt", request_interrupt, "For tests: as Ctrl-C in a call.");
+  m.def("_clear_interrupt", clear_interrupt);
+  m.def(
+      "_forget_frontiers", [] { FrontierCache::of_process().clear(); },
+      "For tests: plans within budgets are searched for again.");
   // snug._config has checked the names and amounts.
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {

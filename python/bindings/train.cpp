@@ -54,7 +54,7 @@ std::function<bool(const Epoch&)> callback_of(handle h) {
       nb::object answer = f(nb::cast(epoch));
       return answer.is_none() || nb::cast<bool>(nb::bool_(answer));
     } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
+      if (!error.matches(PyExc_KeyboardInterrupt) || !honours_interrupts()) throw;
       request_interrupt();
       return true;
     }
@@ -85,7 +85,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
     if (name == "recompute") o.recompute = nb::cast<bool>(value);
     if (name == "offload" && !value.is_none()) o.offload = nb::cast<std::string>(value);
-    if (name == "threads") o.threads = nb::cast<int>(value);
+    if (name == "threads") o.threads = small_integer(value, "threads");
     if (name == "activations") o.activations = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "precision") o.precision = *dtype_from_name(nb::cast<std::string>(value));
     if (name == "progress") o.progress = progress_of(value);
@@ -151,6 +151,7 @@ void bind_training(nb::module_& m) {
           "__init__",
           [](Trainer* self, const LayerPtr& model, const data::Loader& data, nb::dict options) {
             UserLine line;
+            InterruptGuard guard(true);
             new (self) Trainer(*model, data.fields(), options_of(options));
           },
           arg("model"), arg("data"), arg("options"), nb::keep_alive<1, 2>())
@@ -158,6 +159,7 @@ void bind_training(nb::module_& m) {
       .def(
           "plan",
           [](const Trainer& self, const data::Loader& data) {
+            InterruptGuard guard(true);
             return self.plan(std::min(data.state().batch_rows, data.rows()));
           },
           arg("data"), "What a step takes.")

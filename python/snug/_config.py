@@ -54,6 +54,16 @@ def _count(value: Any) -> int:
     return number
 
 
+MOST_THREADS = 1024  # as the core has it
+
+
+def _threads(value: Any) -> int:
+    number = _count(value)
+    if number > MOST_THREADS:
+        raise Bad(f"{number} are too many", f"give at most {MOST_THREADS}, or 0 for all cores")
+    return number
+
+
 def _switch(value: Any) -> bool:
     switch = {"True": True, "False": False}.get(value, value) if isinstance(value, str) else value
     if not isinstance(switch, bool):
@@ -101,7 +111,7 @@ _SETTINGS = {
         one_of(*MODES),
         "'fast', 'check' (compared with the reference), 'reference', or a mode of Theano",
     ),
-    "threads": Setting(0, _count, "threads of a call; 0 means all cores"),
+    "threads": Setting(0, _threads, "threads of a call; 0 means all cores"),
     "on_unused_input": Setting(
         "raise", one_of("raise", "warn", "ignore"), "'raise', 'warn' or 'ignore'"
     ),

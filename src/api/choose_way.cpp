@@ -32,6 +32,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       name(other.name),
       options_(other.options_),
       compile_(options),
+      wanted_threads_(other.wanted_threads_),
       graph_(other.graph_),
       stage_(other.stage_),
       stage_text_(other.stage_text_),
@@ -47,6 +48,7 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
   options_.plan_only = true;
   for (std::size_t i = 0; i < other.contexts_.size(); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
+  hook_.emplace([](void* self) { static_cast<FunctionImpl*>(self)->free_in_child(); }, this);
   if (options.micro_batches == other.compile_.micro_batches &&
       options.bfloat16_products == other.compile_.bfloat16_products &&
       (options.round == RoundActivations::Always) ==
@@ -62,24 +64,33 @@ void FunctionImpl::make_callable() {
   std::lock_guard lock(compile_mutex_);
   if (!options_.plan_only) return;
   generate_code(*lowered_, trace_);
+  const NoFork whole;
   executables_.clear();  // they have no code
   options_.plan_only = false;
   planner_ = false;
 }
 
 FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
-  auto [it, is_new] = variants_.try_emplace(count);
-  if (!is_new || !not_in_slices_.empty()) return it->second.get();
+  if (const auto known = variants_.find(count); known != variants_.end())
+    return known->second.get();
+  if (!not_in_slices_.empty()) return nullptr;
+  Planner variant;
+  std::string why_not;
   try {
     Ways ways = own_ways();
     ways.micro_batches = count;
     ways.round = settled_rounding();
-    it->second = planner(ways);
+    variant = planner(ways);
   } catch (const Error& e) {
     if (e.fault() != Fault::Value) throw;
-    not_in_slices_ = e.message();
+    why_not = e.message();
   }
-  return it->second.get();
+  const NoFork whole;
+  if (!variant) {
+    not_in_slices_ = std::move(why_not);
+    return nullptr;
+  }
+  return (variants_[count] = std::move(variant)).get();
 }
 
 FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shapes,
@@ -193,7 +204,9 @@ FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
   if (!rounded_) {
     Ways ways = own_ways();
     ways.round = RoundActivations::Always;
-    rounded_ = planner(ways);
+    Planner rounded = planner(ways);
+    const NoFork whole;
+    rounded_ = std::move(rounded);
   }
   try {
     std::lock_guard lock(rounded_->compile_mutex_);
@@ -218,9 +231,11 @@ FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {
     for (SizeId id : key) choice.key.push_back(c.sizes[id]);
     choice.way = choose(size_sources(c));
     if (choice.way) choice.way->make_callable();
+    const NoFork whole;
     choices_.push_front(std::move(choice));
     if (choices_.size() > kMaxChoices) choices_.pop_back();
   } else if (chosen != choices_.begin()) {
+    const NoFork whole;
     choices_.splice(choices_.begin(), choices_, chosen);
   }
   return choices_.front().way;

@@ -10,6 +10,7 @@
 #include "api/guard_mode.h"
 #include "backend/native/copy.h"
 #include "backend/reference/interpret_graph.h"
+#include "base/interrupt.h"
 #include "exec/executor.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
@@ -77,11 +78,24 @@ Array new_storage(const SharedVariable& v, const Array& value) {
 
 }  // namespace
 
+void FunctionImpl::free_in_child() {
+  new (&context_mutex_) std::mutex;
+  new (&context_free_) std::condition_variable;
+  for (auto& c : contexts_) {
+    if (!c->busy || c->thread == std::this_thread::get_id()) continue;
+    CallContext* const left = c.release();  // in the middle of a call, so it stays as it is
+    c = std::make_unique<CallContext>();
+    if (shares_arenas_) ArenaPool::shared().give_back(std::move(left->arena));
+  }
+}
+
 CallContext& FunctionImpl::lease() {
   std::unique_lock lock(context_mutex_);
   for (;;) {
     for (auto& c : contexts_)
       if (!c->busy) {
+        c->thread = std::this_thread::get_id();
+        c->forks = fork_count();
         c->busy = true;
         c->locked = 0;
         return *c;
@@ -91,9 +105,12 @@ CallContext& FunctionImpl::lease() {
 }
 
 void FunctionImpl::forget_plans() {
+  decltype(executables_) executables;  // those die after the locks
+  decltype(plans_) plans;
   std::lock_guard lock(compile_mutex_);
-  executables_.clear();
-  plans_.clear();
+  const NoFork whole;
+  executables_.swap(executables);
+  plans_.swap(plans);
 }
 
 void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
@@ -164,6 +181,7 @@ std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {
     std::lock_guard inner(way->compile_mutex_);
     return way->plan_for(from, assumed)->planned->plan.bytes;
   } catch (const Error& e) {
+    if (e.fault() == Fault::Interrupted) throw;
     if (e.fault() != Fault::Memory) return 0;  // the call says it
     if (has_choice()) throw;
     refuse(from, e);
@@ -181,8 +199,13 @@ void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
       continue;
     }
     // A recipe is made under the writer's lock, then read with others.
-    for (v.mutex.lock_shared(); !v.value_if_materialised(); v.mutex.lock_shared()) {
-      v.mutex.unlock_shared();
+    for (;;) {
+      std::shared_lock reader(v.mutex);
+      if (v.value_if_materialised()) {
+        reader.release();
+        break;
+      }
+      reader.unlock();
       std::unique_lock writer(v.mutex);
       v.value_locked();
     }
@@ -192,6 +215,7 @@ void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
 }
 
 void FunctionImpl::unlock(CallContext& c) noexcept {
+  if (c.forks != fork_count()) c.locked = 0;  // those are free in this process
   for (std::size_t i = c.locked; i-- > 0;)
     locks_[i].written ? locks_[i].variable->mutex.unlock()
                       : locks_[i].variable->mutex.unlock_shared();
@@ -272,6 +296,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     fail(Fault::Value,
          fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
          "make it without plan_only to call it");
+  const int threads = pool_threads(wanted_threads_);  // may wait, so nothing is held
   CallContext& c = lease();
   c.function = shared_from_this();
   FunctionImpl* other = nullptr;
@@ -288,6 +313,10 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     {
       std::lock_guard guard(compile_mutex_);
       ++calls_;
+      if (lowered_ && threads < lowered_->threads) {  // a child of fork that cannot start as many
+        compile_.threads = threads;
+        lower_for(assumed_);
+      }
       bool shapes_hold = lowered_ != nullptr;
       for (std::size_t i = 0; i < shared_.size() && shapes_hold; ++i) {
         const Dims& shape = shared_[i].variable->value_if_materialised()->shape;
@@ -406,6 +435,7 @@ void FunctionImpl::finish(CallContext& c) {
     if (u.input >= c.fresh.size() || !c.fresh[u.input].storage) continue;
     Array& value = shared_[u.input - argument_count_].variable->value_locked();
     const DType dtype = value.dtype;
+    const NoFork whole;
     value = std::move(c.fresh[u.input]);
     value.shape.clear();
     for (SizeId d : g.type(u.value).dims) value.shape.push_back(c.sizes[d]);
@@ -428,7 +458,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   state.descs = c.descs.data();
   state.pointers = c.pointers.data();
   state.file = c.file.get();
-  state.interruptible = true;
+  state.interruptible = honours_interrupts();
   bind_arena(*c.executable, state);
   StepChecker checker(*c.executable);
   StepGuard guard(*c.executable, options_.guarded);

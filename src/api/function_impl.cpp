@@ -1,7 +1,6 @@
 #include "api/function_impl.h"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -10,14 +9,18 @@
 #include "api/measure_disk.h"
 #include "backend/cpu/jit.h"
 #include "base/bytes.h"
+#include "base/fork.h"
+#include "base/log.h"
 #include "exec/executor.h"
+#include "exec/kept_plans.h"
 #include "graph/substitute_sizes.h"
 #include "target/memory_budget.h"
 
 namespace snug {
 namespace {
 
-constexpr std::size_t kMaxExecutables = 64;
+constexpr std::size_t kMaxExecutables = 64, kMinExecutables = 4;
+constexpr std::int64_t kMaxExecutableBytes = std::int64_t{32} << 20;  // of more than the fewest
 constexpr std::size_t kMaxPlans = 16;
 
 }  // namespace
@@ -25,6 +28,13 @@ constexpr std::size_t kMaxPlans = 16;
 FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                            const FunctionOptions& options)
     : name(options.name), options_(options) {
+  constexpr int kMost = 1024;
+  if (options.threads < 0 || options.threads > kMost)
+    fail(Fault::Value, fmt::format("function: threads is {}", options.threads),
+         fmt::format("it is a number up to {}, or 0 for all cores", kMost));
+  if (options.contexts < 1 || options.contexts > kMost)
+    fail(Fault::Value, fmt::format("function: contexts is {}", options.contexts),
+         fmt::format("it is the number of calls at the same time, from 1 to {}", kMost));
   if (options.micro_batches < 0)
     fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
          "it is the number of slices that a batch runs in");
@@ -52,7 +62,8 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.micro_batches = options.micro_batches;
   compile_.disabled_passes = options.disabled_passes;
   compile_.strict_math = options.strict_math;
-  compile_.threads = options.threads > 0 ? options.threads : available_threads();
+  wanted_threads_ = options.threads > 0 ? options.threads : available_threads();
+  compile_.threads = options.plan_only ? wanted_threads_ : pool_threads(wanted_threads_);
   compile_.budget = parse_bytes(options.memory);
   if (const std::uint64_t share = share_of_process();
       share && (compile_.budget == 0 || share < compile_.budget)) {
@@ -63,8 +74,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   if (compile_.budget) compile_.device = &measured_host();
   if (!options.offload.empty()) compile_.disk = measured_disk(options.offload);
   if (!compile_.device && options.profile) compile_.device = measured_host_if_known();
-  for (int i = 0; i < std::max(1, options.contexts); ++i)
-    contexts_.push_back(std::make_unique<CallContext>());
+  for (int i = 0; i < options.contexts; ++i) contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;
 
   std::vector<Dims> shapes;
@@ -75,6 +85,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
     program_for(shapes);
   }
   if (!options.shapes.empty()) plan_for_hints(inputs, options.shapes);
+  hook_.emplace([](void* self) { static_cast<FunctionImpl*>(self)->free_in_child(); }, this);
 }
 
 FunctionImpl::~FunctionImpl() { ArenaPool::shared().change_claim(claim_, 0); }
@@ -150,7 +161,7 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     if (options.on_unused_input == OnUnusedInput::Raise)
       throw Error(Fault::Unused, text, "leave it out, or pass on_unused_input='ignore'",
                   inputs[i]->origin);
-    spdlog::warn("{}", text);
+    warn(text);
   }
   return std::move(captured.graph);
 }
@@ -177,7 +188,7 @@ void FunctionImpl::plan_for_hints(const std::vector<Expr>& inputs,
   try {
     memory(hints);
   } catch (const Error& e) {
-    if (e.fault() == Fault::Memory || !values) throw;
+    if (e.fault() == Fault::Memory || e.fault() == Fault::Interrupted || !values) throw;
   }
 }
 
@@ -212,41 +223,51 @@ void FunctionImpl::collect_locks() {
 
 std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>& shapes) {
   bool fits = lowered_ != nullptr;
+  std::vector<Dims> assumed = assumed_;
   for (std::size_t i = 0; i < shared_.size(); ++i)
     for (std::size_t k = 0; k < shapes[i].size(); ++k)
-      if (assumed_[i][k] >= 0 && assumed_[i][k] != shapes[i][k]) {
-        assumed_[i][k] = -1;  // it changes: code for any size from now on
+      if (assumed[i][k] >= 0 && assumed[i][k] != shapes[i][k]) {
+        assumed[i][k] = -1;  // it changes: code for any size from now on
         fits = false;
       }
-  if (fits) return lowered_;
+  if (!fits) lower_for(std::move(assumed));
+  return lowered_;
+}
+
+void FunctionImpl::lower_for(std::vector<Dims> assumed) {
+  std::optional<NoFork> whole(std::in_place);  // graphs share their tables of sizes
   std::unordered_map<SizeId, SizeId> known;
   SizeTable& table = graph_.mutable_sizes();
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     const Type& t = graph_.type(graph_.inputs()[shared_[i].input].value);
-    for (std::size_t k = 0; k < assumed_[i].size(); ++k) {
+    for (std::size_t k = 0; k < assumed[i].size(); ++k) {
       SizeId d = t.dims[k];
       // A size shared with an argument stays open: the argument may be wrong, and then says so.
-      if (assumed_[i][k] < 0 || table.node(d).op != SizeOp::Symbol) continue;
+      if (assumed[i][k] < 0 || table.node(d).op != SizeOp::Symbol) continue;
       const Symbol& s = table.symbol_of(d);
       if (s.kind == Symbol::Kind::Dim && s.input == shared_[i].input)
-        known[d] = table.constant(assumed_[i][k]);
+        known[d] = table.constant(assumed[i][k]);
     }
   }
   auto before = CpuJit::instance().counters();
   CompileTrace trace;
   std::shared_ptr<Lowered> lowered = lower(substitute_sizes(graph_, known), compile_, trace);
+  whole.reset();
   if (!options_.plan_only) generate_code(*lowered, trace);
   auto after = CpuJit::instance().counters();
+  decltype(executables_) old_executables;  // those die after the step
+  decltype(plans_) old_plans;
+  whole.emplace();
   kernels_ = static_cast<std::int64_t>(lowered->program.kernels.size());
   kernels_compiled_ += static_cast<std::int64_t>(after.compiled - before.compiled);
   kernels_from_cache_ += static_cast<std::int64_t>(after.from_disk - before.from_disk);
   ++programs_;
-  trace_ = std::move(trace);
-  lowered_ = lowered;
-  executables_.clear();
-  plans_.clear();
+  std::swap(trace_, trace);
+  lowered_.swap(lowered);
+  executables_.swap(old_executables);
+  plans_.swap(old_plans);
   choices_.clear();
-  return lowered_;
+  assumed_ = std::move(assumed);
 }
 
 std::uint64_t FunctionImpl::fixed_bytes(const Graph& g, std::span<const std::int64_t> sizes) const {
@@ -274,7 +295,10 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   };
   for (auto it = executables_.begin(); it != executables_.end(); ++it)
     if (matches(**it)) {
-      if (it != executables_.begin()) executables_.splice(executables_.begin(), executables_, it);
+      if (it != executables_.begin()) {
+        const NoFork whole;
+        executables_.splice(executables_.begin(), executables_, it);
+      }
       return executables_.front();
     }
   const Graph& g = l->program.graph;
@@ -292,9 +316,10 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   // A variable that changes its shape has its old and its new memory at once.
   for (std::size_t i = 0; i < g.updates().size(); ++i)
     if (!kind.same_shape[i]) fixed += bytes_of(l->program, bounds.high, g.updates()[i].value);
-  std::shared_ptr<const Executable> e = instantiate(
+  std::shared_ptr<const Executable> e = counted(instantiate(
       *l, std::move(bounds), std::move(kind), fixed, compile_,
-      planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_, frontiers_);
+      planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_, frontiers_));
+  const NoFork whole;
   if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
     plans_.insert(plans_.begin(), e->planned);
     if (plans_.size() > kMaxPlans) plans_.pop_back();
@@ -302,7 +327,13 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   }
   ++instances_;
   executables_.push_front(e);
-  if (executables_.size() > kMaxExecutables) executables_.pop_back();
+  std::int64_t bytes = 0;
+  for (const auto& kept : executables_) bytes += bytes_of(*kept);
+  while (executables_.size() > kMaxExecutables ||
+         (bytes > kMaxExecutableBytes && executables_.size() > kMinExecutables)) {
+    bytes -= bytes_of(*executables_.back());
+    executables_.pop_back();
+  }
   return e;
 }
 

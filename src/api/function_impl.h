@@ -8,10 +8,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/function.h"
 #include "api/profile.h"
+#include "base/fork.h"
 #include "compile.h"
 #include "exec/arena.h"
 #include "graph/capture.h"
@@ -37,7 +39,9 @@ struct CallContext {
   std::vector<bool> copied;  // per argument: CallKind::copied
   std::vector<Array> fresh;  // new storage of shared variables, by graph input
   std::vector<Dims> output_shapes;
-  std::size_t locked = 0;  // shared variables locked so far
+  std::size_t locked = 0;   // shared variables locked so far
+  std::uint32_t forks = 0;  // fork_count() when it was leased: its locks are of that process
+  std::thread::id thread;   // that leased it
   bool busy = false;
 };
 
@@ -104,6 +108,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void plan_for_hints(const std::vector<Expr>& inputs,
                       const std::vector<std::pair<Expr, Dims>>& shapes);
 
+  /// In the child of a fork: calls of threads that are not there have left their contexts.
+  void free_in_child();
   CallContext& lease();
   void take_arena(CallContext& context, std::uint64_t bytes);
   /// If the plan of the call has transfers.
@@ -130,6 +136,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// The program for the current shapes of the shared variables; lowers again when a shape that
   /// the code counts on has changed.
   std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
+  /// Lowers for the sizes assumed; the state is replaced at once, when all is done.
+  void lower_for(std::vector<Dims> assumed);
   std::shared_ptr<const Executable> executable_for(const std::shared_ptr<const Lowered>& lowered,
                                                    std::span<const std::int64_t> symbols,
                                                    std::span<const std::int64_t> sizes,
@@ -218,6 +226,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::uint64_t process_budget_ = 0;   // of the process when this was made, if that decides its own
   std::uint64_t taken_by_others_ = 0;  // of it
   CompileOptions compile_;
+  int wanted_threads_ = 1;               // compile_.threads are as many of them as can be started
   Graph graph_;                          // as captured
   std::shared_ptr<FunctionImpl> stage_;  // computes the values that sizes wait for
   std::string stage_text_;
@@ -229,7 +238,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   bool planner_ = false;     // of another function, which explains what does not fit
   bool may_measure_ = true;  // the rates of the machine, which takes memory and a moment
 
-  mutable std::mutex compile_mutex_;
+  mutable LongMutex compile_mutex_;  // what it guards changes under NoFork
   std::shared_ptr<Lowered> lowered_;
   std::vector<Dims> assumed_;  // per shared variable: sizes the code counts on, -1 = none
   std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
@@ -256,6 +265,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   bool shares_arenas_ = true;
   std::uint64_t claim_ = 0;  // what it may need of the shared arenas
   std::atomic<bool> recipes_made_{false};
+  std::optional<ForkHook> hook_;  // once all else is there
 };
 
 }  // namespace snug

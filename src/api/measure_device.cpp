@@ -12,11 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <optional>
 
 #include "api/function.h"
 #include "autodiff/grad.h"
 #include "backend/cpu/code_cache.h"
+#include "base/fork.h"
+#include "base/interrupt.h"
 #include "ops/functions.h"
 #include "place/place.h"
 #include "target/memory_budget.h"
@@ -65,6 +68,7 @@ class Probe {
     const Function f = snug::function({}, std::vector<Expr>{}, with_profile(make_()));
     f.call({});
     for (int call = 0; call < kCalls * calls_; ++call) {
+      check_interrupt();
       if (calls_ == 1) empty_caches();
       const std::vector<double> before = so_far(f);
       f.call({});
@@ -386,6 +390,7 @@ DeviceInfo measure_host(bool keep) {
 }
 
 const DeviceInfo* measured_host_if_known() {
+  const NoFork whole;
   static const std::optional<DeviceInfo> kept = []() -> std::optional<DeviceInfo> {
     CodeCache cache(CodeCache::default_directory());
     if (!cache.on()) return std::nullopt;
@@ -402,9 +407,10 @@ const DeviceInfo* measured_host_if_known() {
 
 const DeviceInfo& measured_host() {
   if (const DeviceInfo* known = measured_host_if_known()) return *known;
-  static const DeviceInfo device = measure_host(true);
-  measured_here = &device;
-  return device;
+  static LongMutex& mutex = *new LongMutex;
+  std::lock_guard lock(mutex);
+  if (!measured_here) measured_here = new DeviceInfo(measure_host(true));
+  return *measured_here;
 }
 
 }  // namespace snug

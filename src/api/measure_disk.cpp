@@ -14,6 +14,8 @@
 #include "api/measure_device.h"
 #include "backend/cpu/code_cache.h"
 #include "base/error.h"
+#include "base/fork.h"
+#include "base/interrupt.h"
 #include "exec/offload_file.h"
 
 namespace snug {
@@ -32,6 +34,7 @@ DiskRates measure(const std::string& directory) {
   const auto seconds = [&](bool store) {
     double best = std::numeric_limits<double>::max();
     for (int round = 0; round < kRounds; ++round) {
+      check_interrupt();
       file.moves() = {{data.data(), kBytes, 0, store}};
       file.start();
       const auto begin = std::chrono::steady_clock::now();
@@ -61,8 +64,8 @@ std::optional<DiskRates> from_text(std::string_view text) {
 }  // namespace
 
 DiskRates measured_disk(const std::string& directory) {
-  static std::mutex mutex;
-  static std::map<dev_t, DiskRates> known;
+  static LongMutex& mutex = *new LongMutex;
+  static std::map<dev_t, DiskRates>& known = *new std::map<dev_t, DiskRates>;
   OffloadFile usable(directory);  // or an error
   struct stat about {};
   stat(directory.c_str(), &about);
@@ -79,6 +82,7 @@ DiskRates measured_disk(const std::string& directory) {
     rates = measure(directory);
     if (cache.on()) cache.store(key, {kSymbol, fmt::format("{} {}", rates->write, rates->read)});
   }
+  const NoFork whole;
   return known[about.st_dev] = *rates;
 }
 
@@ -86,7 +90,8 @@ std::optional<DiskRates> some_disk_rates() {
   const CodeCache cache(CodeCache::default_directory());
   try {
     return measured_disk(cache.on() ? cache.directory().string() : ".");
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    if (e.fault() == Fault::Interrupted) throw;
     return std::nullopt;
   }
 }

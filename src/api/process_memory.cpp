@@ -7,6 +7,8 @@
 #include "base/array.h"
 #include "base/bytes.h"
 #include "exec/arena.h"
+#include "exec/frontier_cache.h"
+#include "exec/kept_plans.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
 
@@ -32,6 +34,7 @@ ProcessMemory process_memory() {
   m.high_water = high_water_bytes();
   m.arrays = live_storage_bytes();
   m.arenas = static_cast<std::int64_t>(Arena::mapped_in_process());
+  m.caches = kept_plan_bytes() + static_cast<std::int64_t>(FrontierCache::of_process().bytes());
   m.not_planned = not_planned_bytes();
   const FreeMemory free = free_memory();
   m.free = static_cast<std::int64_t>(std::min<std::uint64_t>(free.bytes, INT64_MAX));
@@ -51,7 +54,9 @@ std::string ProcessMemory::describe() const {
               fmt::format("shared variables ({}), constants and other arrays",
                           describe_bytes(static_cast<std::uint64_t>(shared))));
   text += row("arenas", arenas, "of functions");
-  text += row("not planned", not_planned, "process, code, libraries, Python and its arrays");
+  text += row("not planned", not_planned,
+              fmt::format("process, code, libraries, Python and its arrays; kept plans have {}",
+                          describe_bytes(static_cast<std::uint64_t>(caches))));
   text +=
       row("resident", resident,
           fmt::format("at most {} so far", describe_bytes(static_cast<std::uint64_t>(high_water))));

@@ -1,10 +1,10 @@
 #pragma once
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "api/function.h"
+#include "base/fork.h"
 #include "exec/executable.h"
 
 namespace snug {
@@ -20,7 +20,7 @@ class StepTimes {
     std::int64_t count = 0;
     double seconds = 0, predicted = 0;
   };
-  mutable std::mutex mutex_;
+  mutable BriefMutex mutex_;
   std::map<std::vector<std::string>, Sum> sums_;  // by name, result and place
   std::int64_t calls_ = 0;
 };

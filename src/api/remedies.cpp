@@ -168,7 +168,7 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
       MemoryReport r = f.report(sizes);
       if (r.peak <= limit) return r;
     } catch (const Error& e) {
-      if (e.fault() == Fault::Internal) throw;
+      if (e.fault() == Fault::Internal || e.fault() == Fault::Interrupted) throw;
     }
     return std::nullopt;
   };

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/derivative_mark.h"
+#include "base/fork.h"
 
 namespace snug {
 namespace {
@@ -21,7 +22,7 @@ struct FrameLess {
 };
 
 struct Table {
-  std::mutex mutex;
+  BriefMutex mutex;
   std::vector<const std::vector<Frame>*> stacks{nullptr};
   std::map<std::vector<Frame>, OriginId, FrameLess> ids;
 };

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/fork.h"
 #include "base/utf8.h"
 #include "data/gauge.h"
 #include "data/hdf5_dataset.h"
@@ -204,7 +205,7 @@ class ChunkCache {
   }
 
  private:
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::list<std::pair<std::int64_t, Bytes>> kept_;
 };
 

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
-#include <thread>
 
 #include "base/file_error.h"
+#include "base/threads.h"
 #include "base/utf8.h"
 #include "data/file.h"
 #include "data/image.h"
@@ -159,10 +159,7 @@ std::vector<BrokenFile> broken_images(const std::string& folder) {
       }
     }
   };
-  std::vector<std::jthread> threads;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
+  run_together(static_cast<std::size_t>(available_threads()), work);
   std::vector<BrokenFile> broken;
   for (std::size_t row = 0; row < why.size(); ++row)
     if (!why[row].empty()) broken.push_back({files.path(row), why[row]});

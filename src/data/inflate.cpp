@@ -6,6 +6,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/fork.h"
+
 namespace snug::data {
 namespace {
 
@@ -123,6 +125,7 @@ class Inflated : public Bytes {
       return;
     }
     std::lock_guard lock(mutex_);
+    if (mutex_.lost_holder()) started_ = false;
     auto after = std::upper_bound(points_.begin(), points_.end(), offset,
                                   [](std::int64_t o, const Point& p) { return o < p.out; });
     const Point& point = *(after - 1);
@@ -204,7 +207,7 @@ class Inflated : public Bytes {
   std::vector<unsigned char> content_;
   std::vector<Point> points_;
   std::int64_t spacing_ = 1 << 20;
-  mutable std::mutex mutex_;
+  mutable LongMutex mutex_;
   std::unique_ptr<Stream> stream_;  // guarded, with started_, by mutex_
   mutable bool started_ = false;
 };

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "base/file_error.h"
+#include "base/fork.h"
+#include "base/threads.h"
 #include "data/memory_shares.h"
 #include "data/pipeline.h"
 #include "data/windows.h"
@@ -60,7 +62,7 @@ class BufferPool {
   }
 
   std::vector<std::int64_t> sizes_;
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::vector<Buffers> given_;
   std::atomic<std::int64_t> bytes_{0};
 };
@@ -72,6 +74,8 @@ struct Slot {
 };
 
 struct Stopped {};
+
+constexpr int kMostThreads = 1024;
 
 }  // namespace
 
@@ -104,14 +108,14 @@ class Loader::Impl {
     start();
     Slot slot;
     {
-      std::unique_lock lock(mutex_);
-      Slot& place = slots_[taken_ % shares_.slots];
-      finished_.wait(lock, [&] { return place.ready; });
+      std::unique_lock lock(crew_->mutex);
+      Slot& place = crew_->slots[taken_ % shares_.slots];
+      crew_->finished.wait(lock, [&] { return place.ready; });
       if (place.error) rethrow(place.error);
       slot = std::move(place);
       place = {};
       ++taken_;
-      wanted_.notify_one();
+      crew_->wanted.notify_one();
     }
     Batch batch;
     batch.epoch = (taken_ - 1) / batches_;
@@ -135,8 +139,9 @@ class Loader::Impl {
   bool wait(std::chrono::milliseconds time) {
     if (at_end_ || batches_ == 0) return true;
     start();
-    std::unique_lock lock(mutex_);
-    return finished_.wait_for(lock, time, [&] { return slots_[taken_ % shares_.slots].ready; });
+    std::unique_lock lock(crew_->mutex);
+    return crew_->finished.wait_for(lock, time,
+                                    [&] { return crew_->slots[taken_ % shares_.slots].ready; });
   }
 
   void begin_epoch() {
@@ -185,8 +190,10 @@ class Loader::Impl {
   }
 
   LoaderMemory memory() const {
-    return {shares_.limit, windows_ ? windows_->bytes() : 0, pool_.bytes(),
-            static_cast<std::int64_t>(workers_.size()) * shares_.work_bytes, source_->own_bytes()};
+    const bool works = crew_ != nullptr;
+    return {shares_.limit, works && crew_->windows ? crew_->windows->bytes() : 0, pool_.bytes(),
+            works ? static_cast<std::int64_t>(crew_->workers.size()) * shares_.work_bytes : 0,
+            source_->own_bytes()};
   }
 
   const std::vector<Field>& fields() const { return pipeline_.fields(); }
@@ -199,7 +206,9 @@ class Loader::Impl {
   static const std::vector<Field>& checked(const Source& source, const LoaderOptions& options) {
     if (options.batch < 1)
       fail(Fault::Value, fmt::format("Loader: a batch of {} rows", options.batch));
-    if (options.threads < 0) fail(Fault::Value, fmt::format("Loader: {} threads", options.threads));
+    if (options.threads < 0 || options.threads > kMostThreads)
+      fail(Fault::Value, fmt::format("Loader: threads is {}", options.threads),
+           fmt::format("it is a number up to {}, or 0 for half of the cores", kMostThreads));
     if (options.floats && !is_float(*options.floats))
       fail(Fault::Type,
            fmt::format("Loader: floats is a dtype of floats, not {}", name_of(*options.floats)));
@@ -245,40 +254,72 @@ class Loader::Impl {
     return std::min(options_.batch, used_ - number * options_.batch);
   }
 
+  /// The threads that make batches, and what they share with the caller. In the child of a fork
+  /// the threads are missing: it leaves this alone and starts over where the caller is.
+  struct Crew {
+    std::mutex mutex;
+    std::condition_variable wanted, finished;
+    std::int64_t given = 0;  // batches that threads have begun
+    std::vector<Slot> slots;
+    std::atomic<bool> stop{false};
+    std::unique_ptr<WindowReader> windows;
+    std::vector<std::thread> workers;
+  };
+
   void start() {
-    if (!workers_.empty()) return;
-    stop_ = false;
-    given_ = taken_;
-    slots_.assign(shares_.slots, {});
-    if (order_.windowed())
-      windows_ = std::make_unique<WindowReader>(source_, order_, taken_ / batches_,
-                                                taken_ % batches_ * options_.batch, used_);
-    for (int i = 0; i < shares_.threads; ++i) workers_.emplace_back([this] { work(); });
+    if (crew_) return;
+    crew_ = std::make_unique<Crew>();
+    crew_->given = taken_;
+    crew_->slots.assign(shares_.slots, {});
+    try {
+      if (order_.windowed())
+        crew_->windows = std::make_unique<WindowReader>(source_, order_, taken_ / batches_,
+                                                        taken_ % batches_ * options_.batch, used_);
+      start_workers();
+    } catch (...) {
+      halt();
+      throw;
+    }
+  }
+
+  /// As many as the system starts, one at least.
+  void start_workers() {
+    const auto wanted = static_cast<std::size_t>(shares_.threads);
+    crew_->workers.reserve(wanted);
+    const auto start_one = [&] {
+      crew_->workers.push_back(start_thread([this] { work(); }, "Loader"));
+    };
+    start_one();
+    try {
+      while (crew_->workers.size() < wanted) start_one();
+    } catch (const Error&) {
+      warn_of_fewer_threads(wanted, crew_->workers.size());
+    }
   }
 
   /// Ends the threads and forgets what they made ahead.
   void halt() {
+    if (!crew_) return;
     {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-      wanted_.notify_all();
+      std::lock_guard lock(crew_->mutex);
+      crew_->stop = true;
+      crew_->wanted.notify_all();
     }
-    if (windows_) windows_->stop();
-    for (std::thread& worker : workers_) worker.join();
-    workers_.clear();
-    windows_.reset();
-    for (Slot& slot : slots_)
+    if (crew_->windows) crew_->windows->stop();
+    for (std::thread& worker : crew_->workers) worker.join();
+    for (Slot& slot : crew_->slots)
       if (!slot.buffers.empty()) pool_.give(std::move(slot.buffers));
-    slots_.clear();
+    crew_.reset();
   }
 
   void work() {
+    Crew& crew = *crew_;
     std::shared_ptr<Storage> scratch;
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(crew.mutex);
     while (true) {
-      wanted_.wait(lock, [&] { return stop_ || given_ < taken_ + shares_.slots; });
-      if (stop_) return;
-      const std::int64_t number = given_++;
+      crew.wanted.wait(lock, [&] { return crew.stop || crew.given < taken_ + shares_.slots; });
+      if (crew.stop) return;
+      const std::int64_t number = crew.given++;
       lock.unlock();
       Slot made;
       made.ready = true;
@@ -293,8 +334,8 @@ class Loader::Impl {
         made.error = std::current_exception();
       }
       lock.lock();
-      slots_[number % shares_.slots] = std::move(made);
-      finished_.notify_all();
+      crew.slots[number % shares_.slots] = std::move(made);
+      crew.finished.notify_all();
     }
   }
 
@@ -325,7 +366,7 @@ class Loader::Impl {
   void fill_from_windows(std::int64_t epoch, std::int64_t begin, std::int64_t end, Target& target) {
     while (begin < end) {
       const std::int64_t w = order_.window_of(begin);
-      const Window* window = windows_->wait(epoch, w);
+      const Window* window = crew_->windows->wait(epoch, w);
       if (!window) throw Stopped();
       const std::int64_t first = order_.window_begin(w);
       const std::int64_t count = std::min(end, order_.window_end(w)) - begin;
@@ -343,7 +384,7 @@ class Loader::Impl {
         }
         advance(target);
       }
-      windows_->release(*window, count);
+      crew_->windows->release(*window, count);
       begin += count;
     }
   }
@@ -383,7 +424,7 @@ class Loader::Impl {
     for (const Field& field : source_->fields()) row_bytes += field.bytes();
     const auto most = static_cast<std::size_t>(std::max(kBytes / row_bytes, kRows));
     for (std::size_t i = 0; i < rows.size();) {
-      if (stop_) throw Stopped();
+      if (crew_->stop) throw Stopped();
       std::size_t run = 1;
       while (run < most && i + run < rows.size() &&
              rows[i + run] == rows[i] + static_cast<std::int64_t>(run))
@@ -406,14 +447,9 @@ class Loader::Impl {
   bool at_end_ = false;  // of an epoch, and the caller does not know yet
   bool sought_ = false;  // `seek` led here
 
-  std::mutex mutex_;
-  std::condition_variable wanted_, finished_;
-  std::int64_t taken_ = 0;  // batches the caller has had; written by its thread alone
-  std::int64_t given_ = 0;  // batches that threads have begun
-  std::vector<Slot> slots_;
-  std::atomic<bool> stop_{false};
-  std::unique_ptr<WindowReader> windows_;
-  std::vector<std::thread> workers_;
+  std::int64_t taken_ = 0;      // batches the caller has had; written by its thread alone
+  std::unique_ptr<Crew> crew_;  // null: no threads
+  const ForkHook hook_{[](void* self) { (void)static_cast<Impl*>(self)->crew_.release(); }, this};
 };
 
 Loader::Loader(SourcePtr source, LoaderOptions options)

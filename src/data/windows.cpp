@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/threads.h"
+
 namespace snug::data {
 
 std::int64_t Window::source_row(std::int64_t i) const {
@@ -21,7 +23,7 @@ WindowReader::WindowReader(SourcePtr source, const Order& order, std::int64_t ep
       window.data.push_back(Storage::allocate(order_.largest_window() * field.bytes()));
       bytes_ += window.data.back()->bytes();
     }
-  thread_ = std::thread([this] { read_all(); });
+  thread_ = start_thread([this] { read_all(); }, "Loader");
 }
 
 WindowReader::~WindowReader() {

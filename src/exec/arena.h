@@ -2,11 +2,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "base/fork.h"
 #include "target/memory_budget.h"
 
 namespace snug {
@@ -62,7 +62,7 @@ class ArenaPool {
   bool wanted(const Arena& arena) const;
   using Idle = std::vector<std::unique_ptr<Arena>>;
   Idle::const_iterator best_for(std::uint64_t bytes) const;
-  mutable std::mutex mutex_;
+  mutable BriefMutex mutex_;
   Idle idle_;
   std::multiset<std::uint64_t> claims_;  // without those of 0
 };

@@ -160,9 +160,4 @@ void bind_arena(const Executable& executable, RunState& state);
 /// reached, after which nothing fails.
 void run_steps(const Executable& executable, RunState& state);
 
-/// Throws if a stop was requested, and forgets the request.
-void stop_if_interrupted();
-void request_interrupt();
-void clear_interrupt();
-
 }  // namespace snug

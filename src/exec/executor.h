@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 
+#include "base/threads.h"
+
 namespace snug {
 
 /// A view of a callable; valid while the callable lives.
@@ -16,14 +18,17 @@ class Work {
 };
 
 /// Runs `work` on the one thread that owns the OpenMP pool and waits. Exceptions come back. So many
-/// calling threads share one pool. A child of fork gets a new thread at its first use.
+/// calling threads share one pool. A child of fork gets a new thread at its first use. Where that
+/// thread cannot be started, this one does the work.
 void run_on_executor(Work work);
 
 /// True on that thread.
 bool on_executor();
 
-/// Cores this process may use.
-int available_threads();
+/// How many threads the pool has, at most `wanted`: they are started here, since OpenMP would end
+/// the process if it got fewer than it asks for later. A warning, once, if there are fewer. Waits
+/// for work that runs on the pool, if that has to grow.
+int pool_threads(int wanted);
 
 /// Calls body(begin, end) for parts of [0, count) on `threads` threads of the executor's pool. The
 /// parts depend on `count` and `threads` only and start at multiples of `grain`.

@@ -50,6 +50,11 @@ void FrontierCache::forget(const FrontierUser& user) {
   }
 }
 
+void FrontierCache::clear() {
+  std::lock_guard lock(mutex_);
+  while (!entries_.empty()) drop(entries_.begin());
+}
+
 std::size_t FrontierCache::bytes() const {
   std::lock_guard lock(mutex_);
   return bytes_;

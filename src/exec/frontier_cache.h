@@ -4,10 +4,12 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "base/fork.h"
 #include "exec/fit_loops.h"
 
 namespace snug {
@@ -31,12 +33,14 @@ class FrontierCache {
   void with(std::string key, const std::shared_ptr<FrontierUser>& user, F&& use) {
     const std::shared_ptr<Entry> entry = find(std::move(key), user);
     std::lock_guard lock(entry->mutex);
+    if (entry->mutex.lost_holder()) new (&entry->frontiers) ProgramFrontiers;  // half changed
     const std::int64_t before = entry->frontiers.searches();
     const Counted counted{*this, *entry};
     use(entry->frontiers);
     user->searches += entry->frontiers.searches() - before;
   }
 
+  void clear();
   /// Drops what this one used last.
   void forget(const FrontierUser& user);
 
@@ -47,7 +51,7 @@ class FrontierCache {
   struct Entry {
     std::string key;
     std::shared_ptr<FrontierUser> user;  // the last one
-    std::mutex mutex;                    // of the frontiers
+    LongMutex mutex;                     // of the frontiers
     ProgramFrontiers frontiers;
     std::size_t bytes = 0;  // as counted in bytes_
     bool dropped = false;
@@ -64,7 +68,7 @@ class FrontierCache {
   void drop(Entries::iterator at);
 
   const std::size_t most_bytes_;
-  mutable std::mutex mutex_;  // of all below, and of the entries but for their frontiers
+  mutable BriefMutex mutex_;  // of all below, and of the entries but for their frontiers
   Entries entries_;           // most recent first
   std::unordered_map<std::string_view, Entries::iterator> by_key_;
   std::size_t bytes_ = 0;

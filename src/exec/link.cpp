@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/interrupt.h"
 #include "exec/executable.h"
 #include "place/place.h"
 #include "plan/predict_task.h"
@@ -89,6 +90,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
   out.sizes.kind = std::move(kind);
   out.sizes.device = device;
   for (const Task& t : l.program.tasks) {
+    check_interrupt();
     std::unique_ptr<PreparedCall> call;
     if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
       const Node& n = l.program.graph.node(t.index);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/interrupt.h"
 #include "exec/loop_call.h"
 #include "plan/predict_task.h"
 
@@ -111,7 +112,7 @@ void LoopCall::run(const RunArgs& args) const {
       std::memcpy(args.out[k], args.in[n_seq_ + k], bytes(args.out_desc[k]));
   const Executable* bound = nullptr;
   for (index = 0; index < count; ++index) {
-    if (args.interruptible) stop_if_interrupted();
+    if (args.interruptible) check_interrupt();
     const Executable& exe = last_.exe && index + 1 == count ? *last_.exe : *body_.exe;
     if (bound != &exe) bind_arena(exe, state);
     bound = &exe;

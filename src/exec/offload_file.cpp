@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/threads.h"
 
 namespace snug {
 namespace {
@@ -86,7 +87,12 @@ void OffloadFile::reserve(std::uint64_t bytes) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  worker_->thread = std::thread([this] { work(); });
+  try {
+    worker_->thread = start_thread([this] { work(); }, "offload");
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

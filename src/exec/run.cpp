@@ -2,16 +2,14 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
+#include "base/interrupt.h"
 #include "exec/executable.h"
 #include "exec/executor.h"
 
 namespace snug {
 namespace {
-
-std::atomic<bool> interrupt_requested{false};
 
 constexpr std::size_t kMaxInts = 10 * 40;  // rank times operands and extents of a kernel
 
@@ -134,14 +132,6 @@ class Transfers {
 
 }  // namespace
 
-void stop_if_interrupted() {
-  if (interrupt_requested.load(std::memory_order_relaxed) && interrupt_requested.exchange(false))
-    throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
-}
-
-void request_interrupt() { interrupt_requested = true; }
-void clear_interrupt() { interrupt_requested = false; }
-
 void run_steps(const Executable& exe, RunState& state) {
   const Schedule& s = exe.planned->schedule;
   const Lowered& l = *exe.lowered;
@@ -151,7 +141,7 @@ void run_steps(const Executable& exe, RunState& state) {
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
     const BoundStep& b = *step;
     bool interruptible = state.interruptible && at < s.commit;
-    if (interruptible) stop_if_interrupted();
+    if (interruptible) check_interrupt();
     transfers.before(at);
     if (state.observer) state.observer->before(state, at);
     if (!b.task) {

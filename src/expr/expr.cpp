@@ -9,7 +9,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/fork.h"
 #include "base/philox.h"
+#include "base/threads.h"
 #include "expr/exports.h"
 #include "expr/number.h"
 #include "expr/op_def.h"
@@ -182,8 +184,15 @@ double element_of(const Recipe& r, std::int64_t k) {
 
 template <class T>
 void fill(T* out, std::int64_t n, const Recipe& r) {
-#pragma omp parallel for schedule(static) if (n > (1 << 16))
-  for (std::int64_t k = 0; k < n; ++k) out[k] = static_cast<T>(element_of(r, k));
+  constexpr std::int64_t kPiece = 1 << 16;
+  std::atomic<std::int64_t> next{0};
+  const auto work = [&] {
+    for (std::int64_t k; (k = next.fetch_add(kPiece)) < n;)
+      for (const std::int64_t end = std::min(n, k + kPiece); k < end; ++k)
+        out[k] = static_cast<T>(element_of(r, k));
+  };
+  run_together(static_cast<std::size_t>(std::min<std::int64_t>(n / kPiece, available_threads())),
+               work);
 }
 
 }  // namespace
@@ -210,6 +219,23 @@ struct SharedVariable::Cell {
   std::shared_mutex mutex;
   Array value;
   std::unique_ptr<Recipe> recipe;
+  bool torn = false;  // a call was changing it when this process was forked
+  const ForkHook hook{free_in_child, this};
+
+  /// Nobody who held the lock is here.
+  static void free_in_child(void* self) {
+    Cell& cell = *static_cast<Cell*>(self);
+    cell.torn |= !cell.mutex.try_lock_shared();
+    new (&cell.mutex) std::shared_mutex;
+  }
+  void require_whole(const std::string& name) const {
+    if (torn)
+      fail(Fault::Value,
+           fmt::format("{} has no value in this process: a call of another thread was changing it "
+                       "when the process was forked",
+                       name.empty() ? "a shared variable" : "the shared variable " + name),
+           "give it one by set_value, or fork while no call that updates it runs");
+  }
 };
 
 namespace {
@@ -234,7 +260,7 @@ struct Lent {
 };
 
 struct LentList {
-  std::mutex mutex;
+  BriefMutex mutex;
   std::vector<Lent> items;
 };
 
@@ -319,14 +345,18 @@ void SharedVariable::check_fits(const Array& value) const {
 const Recipe* SharedVariable::recipe() const { return cell_->recipe.get(); }
 
 const Array* SharedVariable::value_if_materialised() const {
+  cell_->require_whole(name);
   return cell_->recipe ? nullptr : &cell_->value;
 }
 
 Array& SharedVariable::value_locked() {
+  cell_->require_whole(name);
   if (cell_->recipe) {
     const Recipe& recipe = *cell_->recipe;
-    cell_->value =
+    Array made =
         counted(product(recipe.shape) * size_of(recipe.dtype), name, [&] { return recipe.make(); });
+    const NoFork whole;
+    cell_->value = std::move(made);
     cell_->recipe.reset();
   }
   return cell_->value;
@@ -363,13 +393,16 @@ void SharedVariable::set_value(const Array& value) {
     Array& old = cell_->value;
     if (!cell_->recipe && old.shape == value.shape && old.storage.use_count() == 1) {
       if (value.bytes()) std::memcpy(old.data, value.data, static_cast<std::size_t>(value.bytes()));
+      cell_->torn = false;
       return;
     }
   }
   Array copy = counted(value.bytes(), name, [&] { return value.contiguous_copy(); });
   std::unique_lock lock(mutex);
+  const NoFork whole;
   cell_->recipe.reset();
   cell_->value = std::move(copy);
+  cell_->torn = false;
 }
 
 Dims SharedVariable::shape() const {

@@ -12,6 +12,7 @@
 #include <unordered_set>
 
 #include "base/derivative_mark.h"
+#include "base/fork.h"
 #include "expr/op_def.h"
 #include "expr/rebuild.h"
 
@@ -323,7 +324,7 @@ class Saver {
 
 /// Names of attributes live as long as the process; those of the rows are literals.
 std::string_view lasting(const std::string& name) {
-  static std::mutex mutex;
+  static BriefMutex& mutex = *new BriefMutex;
   static std::set<std::string>* names = new std::set<std::string>;
   bool plain = !name.empty() && name.size() <= kMaxName;
   for (char c : name) plain &= (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';

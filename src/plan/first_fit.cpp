@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/interrupt.h"
+
 namespace snug {
 namespace {
 
@@ -162,6 +164,7 @@ std::int64_t place(std::span<const SectionItem> items, std::span<const std::uint
   Placed placed(items);
   std::int64_t height = 0;
   for (std::uint32_t i : order) {
+    check_interrupt();
     offsets[i] = placed.lowest_gap(items[i], alignments.empty() ? 1 : alignments[i]);
     if (offsets[i] > INT64_MAX - items[i].bytes) return -1;
     height = std::max(height, offsets[i] + items[i].bytes);

@@ -193,11 +193,13 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute, F
   plain_.seconds = plain_.plain_seconds;
   if (frontier_.orders.empty()) {
     std::vector<Schedule> found = orders(program, sizes);
-    for (const Schedule& s : found) frontier_.orders.push_back(tasks_of(s));
-    frontier_.best_order = found[0].best_order;
+    std::vector<std::vector<std::uint32_t>> tasks;
+    for (const Schedule& s : found) tasks.push_back(tasks_of(s));
     plain_.schedule = std::move(found[0]);
+    frontier_.best_order = plain_.schedule.best_order;
     frontier_.plain = pack(plain_.schedule, PackEffort::Thorough);
     frontier_.bound = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
+    frontier_.orders = std::move(tasks);  // last: it says that the rest is there
   } else {
     plain_.schedule = order_as(program, sizes, frontier_.orders[0]);
     plain_.schedule.best_order = frontier_.best_order;

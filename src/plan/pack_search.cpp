@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/interrupt.h"
+
 namespace snug {
 namespace {
 
@@ -192,6 +194,7 @@ bool PackSearch::node(const Left& left, std::size_t depth) {
   level.keys.clear();
   bool found = false;
   for (;;) {
+    check_interrupt();
     if (++nodes_ > node_limit_ || work_ > work_limit_) {
       gave_up_ = true;
       break;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
+
 namespace snug {
 
 RecomputeEvaluator::RecomputeEvaluator(const RecomputeProblem& p) : p_(p) {
@@ -197,6 +199,7 @@ void RecomputeEvaluator::take_over() {
 
 RecomputeEvaluator::Measure RecomputeEvaluator::evaluate(const Levels& levels, std::uint64_t target,
                                                          std::size_t max_runs) {
+  check_interrupt();
   bool made = make_runs(levels, max_runs);
   work_ += runs_.size() + 1;
   if (!made || (!waiting_.empty() && !delay_waiting())) return {};

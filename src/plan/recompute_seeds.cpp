@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/interrupt.h"
+
 namespace snug {
 
 RecomputeSeeds::RecomputeSeeds(const RecomputeProblem& p, const RecomputeEvaluator& e)
@@ -250,9 +252,11 @@ class ChainPlanner {
       : seeds_(seeds), stages_(seeds.stages()), n_(stages_.size()) {
     for (std::uint64_t b : seeds.live_) slot_ = std::max(slot_, b / kSlots + 1);
     cells_.resize(n_ * n_ * (kSlots + 1));
-    for (std::size_t length = 0; length < n_; ++length)
+    for (std::size_t length = 0; length < n_; ++length) {
+      check_interrupt();
       for (std::size_t s = 0; s + length < n_; ++s)
         for (std::int64_t m = 0; m <= kSlots; ++m) fill(s, s + length, m);
+    }
   }
 
   static constexpr std::int64_t kSlots = 160;

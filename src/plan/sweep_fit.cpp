@@ -6,6 +6,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/interrupt.h"
+
 namespace snug {
 namespace {
 
@@ -51,6 +53,7 @@ class Sweep {
     // then more and more.
     std::size_t hard = 0, tries = 0;
     for (std::size_t e = 0; e < events_.size();) {
+      check_interrupt();
       const Event& event = events_[e];
       if (e > hard) tries = 0;
       if (!event.start) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <set>
 
+#include "base/interrupt.h"
+
 namespace snug {
 namespace {
 
@@ -61,6 +63,7 @@ class Runner {
     // Passes come to a fixed point: one that saw this very graph has nothing left to do.
     std::unordered_map<decltype(PassRow::run), std::size_t> done_at;  // number of changes
     for (std::size_t k = 0; k < std::size(kPasses); ++k) {
+      check_interrupt();
       const PassRow& row = kPasses[k];
       RewriteTrace::Pass& pass = trace_.passes[k];
       pass.nodes_before += graph.nodes().size();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/interrupt.h"
 #include "rewrite/values.h"
 
 namespace snug {
@@ -209,6 +210,7 @@ class Sweep {
     std::vector<std::uint32_t>& stack = stack_;
     stack.assign(1, v.node);
     while (!stack.empty()) {
+      check_interrupt();
       std::uint32_t node = stack.back();
       if (node < from_.inputs().size()) {
         state(node) = {true, false, false, {node, 0}};

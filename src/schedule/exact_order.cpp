@@ -5,6 +5,8 @@
 #include <queue>
 #include <unordered_map>
 
+#include "base/interrupt.h"
+
 namespace snug {
 namespace {
 
@@ -94,6 +96,7 @@ std::optional<ExactOrder> exact_order(const OrderProblem& p, std::size_t max_set
   const std::uint64_t given = sets.given_bytes();
   reach(0, {given, given, 0});
   while (!queue.empty()) {
+    check_interrupt();
     const Set done = queue.top().second.second;
     queue.pop();
     Reached& now = reached.at(done);

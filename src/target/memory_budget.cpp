@@ -9,12 +9,13 @@
 #include "base/array.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 namespace snug {
 namespace {
 
 constexpr std::size_t kKinds = 3;
-std::mutex mutex;  // guards claimed
+BriefMutex mutex;  // guards claimed
 std::array<std::uint64_t, kKinds> claimed{};
 std::atomic<std::uint64_t> limit{0};
 std::atomic<void (*)()> reclaimer{nullptr};

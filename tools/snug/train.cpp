@@ -222,7 +222,7 @@ void add_train(CLI::App& app, int& status) {
   command->add_option("--memory", o->memory, "Budget of a step, as 512MiB");
   command->add_option("--offload", o->offload,
                       "A directory on a disk: values may go to a file there to keep to the budget");
-  command->add_option("--threads", o->threads, "(default: all cores)");
+  command->add_option("--threads", o->threads, "(default: all cores)")->check(CLI::Range(0, 1024));
   command
       ->add_option("--precision", o->precision,
                    "bfloat16: products and convolutions round to it, which some CPUs do many "

@@ -1,7 +1,6 @@
 #include "backend/cpu/code_cache.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -13,6 +12,8 @@
 #include <cstring>
 #include <tuple>
 #include <vector>
+
+#include "base/log.h"
 
 namespace snug {
 
@@ -108,7 +109,7 @@ CodeCache::CodeCache(fs::path directory, std::uint64_t max_bytes)
   else if (info.st_mode & (S_IWGRP | S_IWOTH))
     fault = "others may write to it";
   if (!fault) return;
-  spdlog::warn("snug: compiled code is not kept in {}: {}", directory_.string(), fault);
+  warn(fmt::format("compiled code is not kept in {}: {}", directory_.string(), fault));
   directory_.clear();
 }
 

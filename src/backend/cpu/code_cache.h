@@ -2,9 +2,10 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <string>
+
+#include "base/fork.h"
 
 namespace snug {
 
@@ -39,7 +40,7 @@ class CodeCache {
 
   std::filesystem::path directory_;
   std::uint64_t max_bytes_;
-  std::mutex mutex_;
+  BriefMutex mutex_;
   std::uint64_t bytes_ = 0;  // in the directory, as far as this process knows
   bool counted_ = false;
 };

@@ -11,12 +11,14 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "backend/cpu/codegen.h"
 #include "backend/cpu/emit.h"
 #include "backend/cpu/math_runtime.h"
 #include "base/error.h"
+#include "base/fork.h"
+#include "base/interrupt.h"
+#include "base/threads.h"
 
 namespace snug {
 
@@ -47,7 +49,7 @@ struct CpuJit::Impl {
   HostCpu host;
   std::string environment;  // the part of every key that is not the spec
   CodeCache cache;
-  std::mutex mutex;
+  LongMutex mutex;
   std::unique_ptr<orc::LLJIT> jit;  // made when first needed
   std::map<CodeKey, KernelFn> known;
   std::atomic<std::uint64_t> compiled{0}, from_disk{0}, from_memory{0};
@@ -129,6 +131,8 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
   };
   std::vector<Missing> missing;
   for (std::size_t i = 0; i < specs.size(); ++i) {
+    check_interrupt();
+    const NoFork whole;
     bool asked = std::any_of(missing.begin(), missing.end(),
                              [&](const Missing& x) { return x.key == keys[i]; });
     if (asked || m.known.count(keys[i])) {
@@ -141,14 +145,17 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
     }
   }
 
-  // Kernels are independent: a few threads take the next one each.
+  // Kernels are independent: a few threads take the next one each, until one fails.
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
   std::mutex failing;
+  const bool may_stop = honours_interrupts();
   auto work = [&] {
     try {
       std::unique_ptr<Codegen> codegen;
       for (std::size_t i; (i = next.fetch_add(1)) < missing.size();) {
+        if (may_stop) check_interrupt();
+        const NoFork whole;
         if (!codegen) codegen = std::make_unique<Codegen>(m.host);
         Missing& x = missing[i];
         verify(*x.spec);
@@ -157,19 +164,18 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
         m.cache.store(x.key, x.code);
       }
     } catch (...) {
+      next = missing.size();
       std::lock_guard guard(failing);
       if (!failure) failure = std::current_exception();
     }
   };
-  std::size_t helpers =
-      std::min<std::size_t>({missing.size(), std::thread::hardware_concurrency(), 8});
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < helpers; ++i) threads.emplace_back(work);
-  work();
-  for (std::thread& t : threads) t.join();
+  run_together(
+      std::min({missing.size(), static_cast<std::size_t>(available_threads()), std::size_t{8}}),
+      work);
   if (failure) std::rethrow_exception(failure);
 
   for (const Missing& x : missing) {
+    const NoFork whole;
     m.known[x.key] = m.link(x.code);
     ++m.compiled;
   }

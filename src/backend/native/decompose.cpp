@@ -84,7 +84,7 @@ class QrCall : public Call {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_);
+    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { factor<decltype(tag)>(args); });
   }
 
@@ -144,7 +144,7 @@ class SvdCall : public Call {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_);
+    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -201,7 +201,7 @@ class EigCall : public Call {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_);
+    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -263,7 +263,7 @@ class EighCall : public Call {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_);
+    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -327,7 +327,7 @@ class LstsqCall : public Call {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_);
+    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { solve<decltype(tag)>(args); });
   }
 

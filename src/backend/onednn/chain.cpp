@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 
@@ -25,7 +26,7 @@ struct Cache {
     std::string key;
     std::shared_ptr<const Chain> chain;
   };
-  std::mutex mutex;
+  BriefMutex mutex;
   std::list<Row> rows;  // most recently used first
   std::unordered_map<std::string_view, std::list<Row>::iterator> by_key;
 };
@@ -187,6 +188,7 @@ std::shared_ptr<const Chain> cached_chain(const std::string& key,
   }
   std::shared_ptr<Chain> made;
   try {
+    const NoFork whole;
     made = build();
     if (made) made->seal();
   } catch (const dnnl::error& e) {

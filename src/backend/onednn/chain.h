@@ -4,11 +4,11 @@
 #include <dnnl.hpp>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
+#include "base/fork.h"
 
 namespace snug::onednn {
 
@@ -72,7 +72,7 @@ class Chain {
   std::vector<Step> steps_;
   std::vector<MemoryId> scratchpads_;  // per step
   std::uint64_t workspace_;
-  mutable std::mutex mutex_;
+  mutable BriefMutex mutex_;
   mutable std::vector<std::unique_ptr<Objects>> free_;
 };
 
