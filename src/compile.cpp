@@ -8,6 +8,7 @@
 #include "backend/onednn/cpu_library.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
+#include "base/spelling.h"
 #include "exec/fit_loops.h"
 #include "rewrite/bfloat16.h"
 #include "target/device_info.h"
@@ -158,11 +159,11 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
     if (found && !floor.proved())
       why += fmt::format(", and none is below {}", describe_bytes(fixed_bytes + floor.bound));
     throw OverBudget(
-        fixed_bytes + floor.smallest, floor.plain_seconds,
+        fixed_bytes + floor.smallest, options.budget, floor.plain_seconds,
         fmt::format("{}: {}",
                     memory_error_text(fixed_bytes + floor.smallest, found, options.budget), why),
-        "let the batch run in slices (micro_batches=), use a smaller one, or give a larger "
-        "memory=");
+        fmt::format("let the batch run in slices ({}), use a smaller one, or give a larger {}",
+                    option("micro_batches"), option("memory")));
   }
   auto planned = std::make_shared<Planned>();
   planned->schedule = std::move(fitted->schedule);

@@ -53,17 +53,18 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 /// Machine code for all kernels, those of loop bodies included.
 void generate_code(Lowered& lowered, CompileTrace& trace);
 
-/// A Memory error: no plan that was found keeps to the budget.
-class OverBudget : public Error {
+/// No plan that was found keeps to the budget. `needed` is that of the lowest plan, or the bound of
+/// all.
+class OverBudget : public MemoryError {
  public:
-  OverBudget(std::uint64_t needed, double plain_seconds, const std::string& message,
-             const std::string& hint = {})
-      : Error(Fault::Memory, message, hint), needed_(needed), plain_seconds_(plain_seconds) {}
-  std::uint64_t needed() const { return needed_; }  // bytes, by the lowest plan or the bound of all
+  OverBudget(std::uint64_t needed, std::uint64_t budget, double plain_seconds,
+             const std::string& message, const std::string& hint = {})
+      : MemoryError(message, hint, {.needed = needed, .allowed = budget}),
+        plain_seconds_(plain_seconds) {}
   double plain_seconds() const { return plain_seconds_; }  // predicted, if every task runs once
+  [[noreturn]] void raise() const override { throw *this; }
 
  private:
-  std::uint64_t needed_;
   double plain_seconds_;
 };
 

@@ -363,8 +363,8 @@ nb::object filter(nb::handle h, const TensorType& type, bool strict, Downcast do
            fmt::format("{}: axis {} is broadcastable, so its size is 1, but the shape is {}", what,
                        i, describe_shape(shape)));
     else if (type.shape[i] >= 0 && shape[i] != type.shape[i])
-      fail(Fault::Type, fmt::format("{}: axis {} has size {}, not {}; the shape is {}", what, i,
-                                    type.shape[i], shape[i], describe_shape(shape)));
+      fail(Fault::Type, fmt::format("{}: has size {} on axis {}, whose type says {}", what,
+                                    shape[i], i, type.shape[i]));
   return data;
 }
 

@@ -60,6 +60,13 @@ std::vector<SourcePtr> sources_of(const std::vector<std::shared_ptr<Source>>& so
 
 void bind_sources(nb::module_& m) {
   nb::class_<Field>(m, "Field", "What every row has: a name, and dtype and shape of one row.")
+      .def(
+          "__init__",
+          [](Field* self, const std::string& name, nb::handle dtype, nb::handle shape) {
+            UserLine line;
+            new (self) Field{name, as_dtype(dtype), dims_of(shape)};
+          },
+          nb::arg("name"), nb::arg("dtype"), nb::arg("shape"))
       .def_ro("name", &Field::name)
       .def_prop_ro("dtype", [](const Field& f) { return std::string(name_of(f.dtype)); })
       .def_prop_ro("shape",

@@ -1,7 +1,9 @@
 #include <cerrno>
 
 #include "base/file_error.h"
+#include "base/spelling.h"
 #include "bindings.h"
+#include "target/free_memory.h"
 
 namespace snug::python {
 namespace {
@@ -47,12 +49,13 @@ PyObject* class_of_code(int code) {
   }
 }
 
-void set_error(const Error& e) {
+void set_error(Error& e) {
   // Python's own KeyboardInterrupt for the same Ctrl-C is pending: one is enough.
   if (e.fault() == Fault::Interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
   // What fails while a function runs without a place of its own fails at the line of the call.
   // Bytes of a damaged file need not be UTF-8.
-  const std::string text = e.at(origin_of_caller()).what();
+  e.locate(origin_of_caller());
+  const std::string text = e.what();
   PyObject* value =
       PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
   if (!value) return;
@@ -61,9 +64,21 @@ void set_error(const Error& e) {
   Py_DECREF(value);
 }
 
+/// Of an allocation that nobody told what it was for.
+void set_memory_error() {
+  try {
+    fail_for_lack_of_memory("of a call");
+  } catch (Error& e) {
+    set_error(e);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+}
+
 }  // namespace
 
 void init_errors(nb::module_& m) {
+  set_language(Language::Python);
   m.def(
       "_set_error_classes",
       [](nb::object missing, nb::object unused, nb::object disconnected, nb::object undefined,
@@ -77,14 +92,12 @@ void init_errors(nb::module_& m) {
       "The classes that errors become.");
   m.def(
       "error_text",
-      [](std::string_view title, std::string message, std::string hint) {
+      [](std::string_view title, const std::string& message, const std::string& hint) {
         int fault = 0;
         while (fault < static_cast<int>(Fault::Internal) &&
                title_of(static_cast<Fault>(fault)) != title)
           ++fault;
-        return std::string(Error(static_cast<Fault>(fault), std::move(message), std::move(hint),
-                                 origin_of_caller())
-                               .what());
+        return error_text(static_cast<Fault>(fault), message, hint, origin_of_caller());
       },
       nb::arg("title"), nb::arg("message"), nb::arg("hint"),
       "The text of an error at the user's line.");
@@ -99,8 +112,10 @@ void init_errors(nb::module_& m) {
       [](const std::exception_ptr& p, void*) {
         try {
           std::rethrow_exception(p);
-        } catch (const Error& e) {
+        } catch (Error& e) {
           set_error(e);
+        } catch (const std::bad_alloc&) {
+          set_memory_error();
         }
       },
       nullptr);
@@ -109,7 +124,7 @@ void init_errors(nb::module_& m) {
 void set_python_error() {
   try {
     throw;
-  } catch (const Error& e) {
+  } catch (Error& e) {
     set_error(e);
   } catch (nb::python_error& e) {
     e.restore();
@@ -120,7 +135,7 @@ void set_python_error() {
                                                                   : PyExc_RuntimeError,
                     e.what());
   } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
+    set_memory_error();
   } catch (const std::exception& e) {
     PyErr_SetString(PyExc_RuntimeError, e.what());
   }

@@ -324,13 +324,12 @@ MemoryReport memory(nb::handle self, nb::args args, nb::kwargs kwargs) {
       [&] { return s.function.memory(sizes.shapes, sizes.values, sizes.copied); });
 }
 
-nb::tuple max_batch(nb::handle self, const std::string& memory, int axis, nb::args args,
-                    nb::kwargs kwargs) {
+MaxBatch max_batch(nb::handle self, const std::string& memory, int axis, nb::args args,
+                   nb::kwargs kwargs) {
   FunctionState& s = state_of(self);
   const Sizes sizes = sizes_of("max_batch", s, args, kwargs);
-  const Function::MaxBatch found = while_others_run(
+  return while_others_run(
       [&] { return s.function.max_batch(sizes.shapes, memory, axis, sizes.values); });
-  return nb::make_tuple(found.rows, found.plan);
 }
 
 template <class F, class... Extra>
@@ -372,7 +371,24 @@ void bind_function(nb::module_& m) {
          "f.memory(x=(64, 784)), by name or by position; an array also shows whether a call "
          "copies it. Of a 0-d integer that sizes depend on, "
          "give the value: f.memory(x=(64, 784), n=10).");
-  method("_max_batch", max_batch, "(rows, plan): the largest batch that fits.");
+  nb::class_<BatchWay>(m, "BatchWay")
+      .def_ro("name", &BatchWay::name)
+      .def_ro("rows", &BatchWay::rows)
+      .def_ro("plan", &BatchWay::plan)
+      .def_ro("how", &BatchWay::how)
+      .def_prop_ro("seconds", [](const BatchWay& w) { return w.plan.seconds; })
+      .def_prop_ro("seconds_per_row", &BatchWay::seconds_per_row)
+      .def("__repr__", [](const BatchWay& w) {
+        return fmt::format("BatchWay(name='{}', rows={}, how='{}')", w.name, w.rows, w.how);
+      });
+  nb::class_<MaxBatch>(m, "MaxBatch")
+      .def_ro("rows", &MaxBatch::rows)
+      .def_ro("plan", &MaxBatch::plan)
+      .def_ro("ways", &MaxBatch::ways)
+      .def_ro("advised", &MaxBatch::advised)
+      .def_ro("why", &MaxBatch::why)
+      .def("describe", &MaxBatch::describe);
+  method("_max_batch", max_batch, "The largest batches that fit.");
   method(
       "explain",
       [](nb::handle self) {

@@ -71,7 +71,7 @@ void bind_io(nb::module_& core) {
           "Writes a checkpoint, then removes all but the newest `keep`.")
       .def(
           "load_newest",
-          [](const io::Checkpoints& self) -> nb::tuple {
+          [](io::Checkpoints& self) -> nb::tuple {
             std::vector<std::string> skipped;
             auto found = without_gil([&] { return self.load_newest(&skipped); });
             if (!found) return nb::make_tuple(nb::none(), nb::none(), nb::none(), skipped);

@@ -41,7 +41,12 @@ class CallingLayer : public Layer {
       Running outer;
       ~Restore() { running = outer; }
     } restore{outer};
-    return as_tensor(code(wrap(x)), describe());
+    const nb::object result = code(wrap(x));
+    if (nb::isinstance<nb::tuple>(result) || nb::isinstance<nb::list>(result))
+      fail(
+          Fault::Type, fmt::format("{} gives {} values", describe(), nb::len(result)),
+          "a layer gives one tensor: join them (T.concatenate, T.stack), or make a layer for each");
+    return as_tensor(result, describe());
   }
 };
 thread_local CallingLayer::Running CallingLayer::running;
@@ -176,6 +181,9 @@ class ObjectLayer : public CallingLayer {
                          describe_shape(shape)),
              "sizes of parameters are numbers: call build with the sizes of the input");
     add(name, shape, start, fans_of(shape), trainable);
+    // Sizes of parameters are fixed: an axis of size 1 stretches, as in NumPy.
+    for (std::size_t k = 0; k < shape.size(); ++k)
+      if (shape[k] == 1) own_.back().variable->type.broadcast |= static_cast<std::uint8_t>(1u << k);
     made_.push_back(own_.back());
     return made_.back().variable;
   }

@@ -343,11 +343,14 @@ void bind_losses(nb::module_& m) {
          "Half the squared difference up to delta, straight on from there.");
   define(m, "hinge", nn::hinge, p, y, arg("reduction") = "mean",
          "max(0, 1 - predictions * targets) for targets of -1 and 1.");
-  define(m, "accuracy", nn::accuracy, p, y, arg("axis") = -1,
-         "The part of the examples whose largest prediction is the target.");
+  define(m, "accuracy", nn::accuracy, p, y, arg("axis") = -1, arg("reduction") = "mean",
+         "The part of the examples whose largest prediction is the target. reduction='none': 0 or "
+         "1 of\neach.");
   define(m, "top_k_accuracy", nn::top_k_accuracy, p, y, arg("k") = 5, arg("axis") = -1,
+         arg("reduction") = "mean",
          "The part of the examples whose target has fewer than k predictions above it.");
-  define(m, "mean_error", nn::mean_error, p, y, arg("axis") = -1, "1 - accuracy");
+  define(m, "mean_error", nn::mean_error, p, y, arg("axis") = -1, arg("reduction") = "mean",
+         "1 - accuracy");
 }
 
 // ---- models, summaries, pruning ----

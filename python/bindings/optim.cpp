@@ -105,7 +105,7 @@ void bind_optim(nb::module_& core) {
         name,
         [f, name](handle grads, double limit) {
           UserLine line;
-          return wrap_all(f(unwrap_all(grads, name), limit));
+          return wrap_all(f(unwrap_all(grads, name), limit, std::source_location::current()));
         },
         arg("grads"), arg("limit"), doc);
   };

@@ -1,5 +1,8 @@
 // Settings of the process that decide what expressions become, and test values.
+#include "target/settings.h"
+
 #include "base/bytes.h"
+#include "base/file_error.h"
 #include "base/interrupt.h"
 #include "bindings.h"
 #include "exec/frontier_cache.h"
@@ -44,6 +47,43 @@ void bind_settings(nb::module_& m) {
         return std::nullopt;
       },
       nb::arg("text"), "What is wrong with a text like '4GiB', and the hint; None if nothing is.");
+  // Errors name where a setting was read, not a line of Python.
+  const auto as_list = [](auto&& read) {
+    std::vector<SettingText> texts;
+    try {
+      texts = read();
+    } catch (const FileError&) {
+      throw;
+    } catch (const Error& e) {
+      const std::string hint = e.hint().empty() ? "" : "\n  hint  " + e.hint();
+      throw nb::value_error((e.message() + hint).c_str());
+    }
+    nb::list out;
+    const auto text = [](const std::string& s) {
+      return nb::steal(
+          PyUnicode_DecodeFSDefaultAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
+    };
+    for (const SettingText& t : texts)
+      out.append(nb::make_tuple(text(t.name), text(t.value), text(t.place)));
+    return out;
+  };
+  m.def(
+      "_settings_of_flags",
+      [as_list](const std::string& variable) {
+        return as_list([&] { return settings_of_flags(variable); });
+      },
+      nb::arg("variable"),
+      "(name, value, place) for each entry of a variable \"name=value,name=value\".");
+  m.def(
+      "_settings_of_files",
+      [as_list](const std::string& variable, const std::string& otherwise) {
+        return as_list([&] { return settings_of_files(variable, otherwise); });
+      },
+      nb::arg("variable"), nb::arg("otherwise"),
+      "The same of the ini files that a variable lists, or of `otherwise`.");
+  m.def(
+      "_settings_of_environment", [as_list] { return as_list(settings_of_environment); },
+      "The same of SNUGRC and SNUG_FLAGS; a ValueError if one is wrong.");
   m.def(
       "_with_interrupt_at",
       [](nb::callable f, std::int64_t check) {

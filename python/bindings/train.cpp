@@ -73,6 +73,8 @@ FitOptions options_of(nb::dict given) {
     if (name == "optimizer") o.optimizer = nb::cast<std::string>(value);
     if (name == "optim") o.optim = optim_options(nb::cast<nb::dict>(value));
     if (name == "validation" && !value.is_none()) o.validation = nb::cast<data::Loader*>(value);
+    if (name == "class_weight" && !value.is_none())
+      o.class_weight = nb::cast<std::vector<double>>(value);
     if (name == "monitor" && !value.is_none()) o.monitor = nb::cast<std::string>(value);
     if (name == "patience") o.patience = integer_of(value, "patience");
     if (name == "restore_best") o.restore_best = nb::cast<bool>(value);
@@ -81,6 +83,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "keep") o.keep = nb::cast<int>(value);
     if (name == "metadata") o.metadata = nb::cast<std::map<std::string, std::string>>(value);
     if (name == "resume") o.resume = nb::cast<bool>(value);
+    if (name == "accept") o.accept = nb::cast<std::vector<std::string>>(value);
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
     if (name == "recompute") o.recompute = nb::cast<bool>(value);
@@ -149,20 +152,21 @@ void bind_training(nb::module_& m) {
   nb::class_<Trainer>(m, "Trainer", "The compiled step and evaluation of a model.")
       .def(
           "__init__",
-          [](Trainer* self, const LayerPtr& model, const data::Loader& data, nb::dict options) {
+          [](Trainer* self, const LayerPtr& model, const std::vector<data::Field>& fields,
+             nb::dict options) {
             UserLine line;
             InterruptGuard guard(true);
-            new (self) Trainer(*model, data.fields(), options_of(options));
+            new (self) Trainer(*model, fields, options_of(options));
           },
-          arg("model"), arg("data"), arg("options"), nb::keep_alive<1, 2>())
+          arg("model"), arg("fields"), arg("options"), nb::keep_alive<1, 2>())
       .def("fit", fit, arg("data"), arg("options"))
       .def(
           "plan",
-          [](const Trainer& self, const data::Loader& data) {
+          [](const Trainer& self, std::int64_t rows) {
             InterruptGuard guard(true);
-            return self.plan(std::min(data.state().batch_rows, data.rows()));
+            return self.plan(rows);
           },
-          arg("data"), "What a step takes.")
+          arg("rows"), "What a step of so many rows takes.")
       .def(
           "restart",
           [](const Trainer& self, const LayerPtr& model) {

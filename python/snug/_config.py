@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from snug import _core
 from snug._errors import error
-from snug._settings import Entry, entries_of_files, entries_of_flags
+from snug._settings import entries_of_environment
 
 MODES = (
     "fast",
@@ -185,18 +185,8 @@ class Config:
         self.__dict__["_chosen"] = set()  # the settings that somebody has set for good
         for name, row in _SETTINGS.items():
             self.__dict__[name] = row.default
-        for entry in (*entries_of_files("SNUGRC", "~/.snugrc"), *entries_of_flags("SNUG_FLAGS")):
-            self._read(entry)
-
-    def _read(self, entry: Entry) -> None:
-        name = entry.name.removeprefix("snug.")
-        if name not in _SETTINGS:
-            raise ValueError(f"{entry.place}: there is no setting {name!r}\n  hint  {_near(name)}")
-        try:
-            self._choose(name, entry.value)
-        except Bad as bad:
-            hint = f"\n  hint  {bad.args[1]}" if len(bad.args) > 1 else ""
-            raise ValueError(f"{entry.place}: {name}: {bad.args[0]}{hint}") from None
+        for entry in entries_of_environment():
+            self._choose(entry.name, entry.value)
 
     def _get(self, name: str) -> Any:
         return self.__dict__[name]

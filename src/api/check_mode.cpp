@@ -25,7 +25,8 @@ double epsilon_of(DType t) {
 /// Functions of several roundings, and their order.
 constexpr double kRoundings = 64;
 
-/// A sum of products of its inputs: its rounding follows the sum of their magnitudes.
+/// A sum of products of its inputs: its rounding follows the sum of their magnitudes, and their
+/// number.
 bool is_sum(const Node& n) {
   if (has(*n.op, kReduction))
     return static_cast<ReduceOp>(n.attrs.integer("reduce")) == ReduceOp::Sum;
@@ -39,11 +40,21 @@ bool is_sum(const Node& n) {
                                             "conv3d",
                                             "conv3d_grad_input",
                                             "conv3d_grad_weight",
+                                            "cumsum",
                                             "dot",
-                                            "max_unpool"};
+                                            "max_unpool",
+                                            "scatter_add",
+                                            "slice_inc"};
   std::string_view name = n.op->name;
   if (name.ends_with("_last")) name.remove_suffix(5);  // the same op with channels last
   return std::find(std::begin(kProducts), std::end(kProducts), name) != std::end(kProducts);
+}
+
+/// How many factors a product of elements has at most; 1 for other ops.
+std::int64_t factors_of(const Node& n, const RefTensor& x, const RefTensor& y) {
+  if (has(*n.op, kReduction) && static_cast<ReduceOp>(n.attrs.integer("reduce")) == ReduceOp::Prod)
+    return x.size() / std::max<std::int64_t>(y.size(), 1);
+  return n.op->name == "cumprod" ? x.shape[static_cast<std::size_t>(n.attrs.integer("axis"))] : 1;
 }
 
 /// Rounding anywhere in it reaches every element.
@@ -70,6 +81,14 @@ RefTensor magnitude(RefTensor t) {
   for (double& f : t.f) f = std::fabs(f);
   return t;
 }
+RefTensor ones(RefTensor t) {
+  for (double& f : t.f) f = 1;
+  return t;
+}
+
+/// Of n terms or factors: an order of them may lose as much as all others, n roundings of the sum
+/// of magnitudes. Results may differ by kRoundings times this.
+double growth(double n) { return std::max(1.0, n / kRoundings); }
 
 constexpr int kPoison = 0xff;  // NaN for floats, far out of range for indices
 
@@ -94,15 +113,12 @@ RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) c
 
 std::vector<RefTensor> StepChecker::run(const Node& n, const Tensors& known,
                                         const RunState& state) const {
-  const SizeTable& table = executable_.lowered->program.graph.sizes();
   std::vector<const RefTensor*> inputs;
   for (Value x : n.inputs) inputs.push_back(&known.at(x));
-  std::vector<Dims> shapes;
+  std::vector<Dims> shapes;  // a size that the node itself decides stands at its bound
   for (const Type& t : n.types) {
-    Dims shape;
-    for (SizeId d : t.dims)
-      shape.push_back(table.is_runtime(d) ? executable_.bounds.high[d] : state.sizes[d]);
-    shapes.push_back(shape);
+    Dims& shape = shapes.emplace_back();
+    for (SizeId d : t.dims) shape.push_back(state.sizes[d]);
   }
   NoHostCalls repeated;
   return interpret_node(n, inputs, shapes);
@@ -166,11 +182,15 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
   Tensors rounded = known;
   for (std::uint32_t id : nodes) {
     const Node& n = g.node(id);
-    std::vector<RefTensor> exact = run(n, known, state), near = run(n, rounded, state), sums;
+    std::vector<RefTensor> exact = run(n, known, state), near = run(n, rounded, state), sums, terms;
     if (is_sum(n) && is_float(n.types[0].dtype)) {
-      Tensors magnitudes;
-      for (Value x : n.inputs) magnitudes[x] = magnitude(known.at(x));
+      Tensors magnitudes, units;
+      for (Value x : n.inputs) {
+        magnitudes[x] = magnitude(known.at(x));
+        units[x] = ones(known.at(x));
+      }
       sums = run(n, magnitudes, state);
+      terms = run(n, units, state);
     }
     for (std::uint32_t k = 0; k < exact.size(); ++k) {
       near[k] = RefTensor::from(near[k].to_array());
@@ -180,9 +200,13 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
       if (near[k].dtype == DType::F64 && has(*n.op, kElementwise))
         for (std::size_t e = 0; e < near[k].f.size(); ++e)
           near[k].f[e] *= 1 + chance_sign(id, e) * 0x1p-52;
-      for (std::size_t e = 0; e < near[k].f.size(); ++e)
-        near[k].f[e] +=
-            epsilon_of(near[k].dtype) * (everywhere + (sums.empty() ? 0 : sums[k].f[e]));
+      const double factors = n.inputs.empty() ? 1 : factors_of(n, known.at(n.inputs[0]), near[k]);
+      for (std::size_t e = 0; e < near[k].f.size(); ++e) {
+        double spread = everywhere;
+        if (!sums.empty()) spread += sums[k].f[e] * growth(terms[k].f[e]);
+        if (factors > kRoundings) spread += std::fabs(exact[k].f[e]) * growth(factors);
+        near[k].f[e] += epsilon_of(near[k].dtype) * spread;
+      }
       known[{id, k}] = std::move(exact[k]);
       rounded[{id, k}] = std::move(near[k]);
     }
@@ -236,11 +260,11 @@ void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
   RefTensor got = read(state, v, buffer);
   const Task& task = p.tasks[executable_.planned->schedule.steps[at].task];
   auto bad = [&](std::int64_t k, std::string a, std::string b) {
-    throw Error(Fault::Internal,
-                fmt::format("step {} ({}): element {} of %{} is {}, the reference has {}", at,
-                            task.name, k, v.node, a, b),
-                "this is a fault of Snug, not of your program; please report it with this text",
-                task.origin);
+    throw InternalError(
+        fmt::format("step {} ({}): element {} of %{} is {}, the reference has {}", at, task.name, k,
+                    v.node, a, b),
+        "this is a fault of Snug, not of your program; please report it with this text",
+        task.origin);
   };
   if (got.size() != want.size()) bad(0, describe_shape(got.shape), describe_shape(want.shape));
   bool float_inputs = false;
@@ -284,11 +308,10 @@ void StepChecker::check_residual(const RunState& state, std::uint32_t at) {
   const double residual = n.op->residual({n.attrs, inputs, outputs, {}});
   problems_.erase(problem);
   if (residual <= kRoundings * eps) return;
-  throw Error(Fault::Internal,
-              fmt::format("step {} ({}): the residual of %{} is {}, rounding explains {}", at,
-                          task.name, task.index, residual, kRoundings * eps),
-              "this is a fault of Snug, not of your program; please report it with this text",
-              task.origin);
+  throw InternalError(
+      fmt::format("step {} ({}): the residual of %{} is {}, rounding explains {}", at, task.name,
+                  task.index, residual, kRoundings * eps),
+      "this is a fault of Snug, not of your program; please report it with this text", task.origin);
 }
 
 void StepChecker::poison_dead(const RunState& state, std::uint32_t at) const {

@@ -41,11 +41,11 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       argument_count_(other.argument_count_),
       planner_(true),
       may_measure_(other.may_measure_),
-      assumed_(other.assumed_),
       times_(other.times_),
       frontiers_(other.frontiers_),
       shares_arenas_(other.shares_arenas_) {
   options_.plan_only = true;
+  made_.assumed = other.made_.assumed;
   for (std::size_t i = 0; i < other.contexts_.size(); ++i)
     contexts_.push_back(std::make_unique<CallContext>());
   hook_.emplace([](void* self) { static_cast<FunctionImpl*>(self)->free_in_child(); }, this);
@@ -53,19 +53,20 @@ FunctionImpl::FunctionImpl(const FunctionImpl& other, const CompileOptions& opti
       options.bfloat16_products == other.compile_.bfloat16_products &&
       (options.round == RoundActivations::Always) ==
           (other.compile_.round == RoundActivations::Always)) {
-    lowered_ = other.lowered_;  // planned otherwise, but the same tasks
+    made_.lowered = other.made_.lowered;  // planned otherwise, but the same tasks
     return;
   }
   std::lock_guard lock(compile_mutex_);
-  program_for(assumed_);  // sizes that vary are -1 there, and stay open
+  program_for(made_.assumed);  // sizes that vary are -1 there, and stay open
 }
 
 void FunctionImpl::make_callable() {
   std::lock_guard lock(compile_mutex_);
   if (!options_.plan_only) return;
-  generate_code(*lowered_, trace_);
+  generate_code(*made_.lowered, made_.trace);
   const NoFork whole;
-  executables_.clear();  // they have no code
+  made_.executables.clear();  // they have no code
+  others_.clear();
   options_.plan_only = false;
   planner_ = false;
 }
@@ -94,8 +95,7 @@ FunctionImpl* FunctionImpl::in_slices(std::int64_t count) {
 }
 
 FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shapes,
-                                                     const Function::Values& values,
-                                                     bool locked) const {
+                                                     const Function::Values& values) const {
   SizeSources from{{shapes.begin(), shapes.end()},
                    values,
                    Function::Values(shared_.size()),
@@ -103,8 +103,7 @@ FunctionImpl::SizeSources FunctionImpl::size_sources(std::span<const Dims> shape
   from.shapes.resize(argument_count_);  // values of a first stage are 0-d
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     SharedVariable& v = *shared_[i].variable;
-    std::shared_lock reader(v.mutex, std::defer_lock);
-    if (!locked) reader.lock();
+    const ReadLock reader(v);
     const Array* value = v.value_if_materialised();
     from.shapes.push_back(value ? value->shape : v.recipe()->shape);
     if (value && value->shape.empty() && is_discrete(value->dtype))
@@ -121,7 +120,7 @@ FunctionImpl::SizeSources FunctionImpl::size_sources(const CallContext& c) const
     values.emplace_back();
     if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
   }
-  SizeSources from = size_sources(shapes, values, true);
+  SizeSources from = size_sources(shapes, values);
   from.copied = c.copied;
   return from;
 }
@@ -136,10 +135,10 @@ std::shared_ptr<const Executable> FunctionImpl::plan_for(const SizeSources& from
   evaluate_sizes(g.sizes(), symbols, sizes);
   try {
     check_requirements(g, l->early_requirements, sizes);
-  } catch (const Error& e) {
-    if (assumed.empty()) throw;
-    throw Error(e.fault(), e.message(),
-                fmt::format("{} was taken as 0; give its value to memory", assumed), e.origin());
+  } catch (Error& e) {
+    if (!assumed.empty())
+      e.reword(e.message(), fmt::format("{} was taken as 0; give its value to memory", assumed));
+    throw;
   }
   return executable_for(l, symbols, sizes, from.copied);
 }
@@ -151,7 +150,58 @@ std::int64_t FunctionImpl::rows_to_cut(const SizeSources& from) const {
   return batched == end ? kUnknownRows : (*batched)[0];
 }
 
+Function::Way FunctionImpl::own_way() const {
+  return {std::max<std::int64_t>(1, compile_.micro_batches),
+          compile_.round == RoundActivations::Always};
+}
+
+Function::Way FunctionImpl::way(std::span<const Dims> shapes) {
+  const SizeSources from = size_sources(shapes, {});
+  std::lock_guard lock(compile_mutex_);
+  const FunctionImpl* const chosen = has_choice() ? choose(from) : nullptr;
+  return (chosen ? chosen : this)->own_way();
+}
+
+void FunctionImpl::set_way(std::span<const Dims> shapes, const Function::Way& way) {
+  const SizeSources from = size_sources(shapes, {});
+  std::lock_guard lock(compile_mutex_);
+  if (!has_choice() && way == own_way()) return;
+  take_way(from, way);  // an error changes nothing
+  const std::vector<Dims> given(shapes.begin(), shapes.end());
+  std::erase_if(set_ways_, [&](const SetWay& s) { return s.shapes == given; });
+  set_ways_.push_back({given, way});
+  made_.choices.clear();
+  for (Made& m : others_) m.choices.clear();
+}
+
+FunctionImpl* FunctionImpl::take_way(const SizeSources& from, const Function::Way& way) try {
+  if (way.rounded && compile_.round == RoundActivations::IfNeeded) {
+    std::lock_guard lock(rounded().compile_mutex_);
+    FunctionImpl* const taken = rounded_->take_way(from, way);
+    return taken ? taken : rounded_.get();
+  }
+  if (way.rounded != (compile_.round == RoundActivations::Always))
+    fail(Fault::Value, way.rounded ? "activations are kept in bfloat16 there, here in float32"
+                                   : "activations are kept in float32 there, here in bfloat16");
+  const std::int64_t own = compile_.micro_batches;
+  if (own > 0 && own != way.slices)
+    fail(Fault::Value, fmt::format("a batch runs in {} slices there, here in {}", way.slices, own));
+  FunctionImpl* const variant = own == 0 && way.slices > 1 ? in_slices(way.slices) : nullptr;
+  if (own == 0 && way.slices > 1 && !variant) fail(Fault::Value, not_in_slices_);
+  std::string assumed;
+  std::unique_lock<LongMutex> lock;
+  if (variant) lock = std::unique_lock(variant->compile_mutex_);
+  (variant ? variant : this)->plan_for(from, assumed);
+  return variant;
+} catch (const OverBudget& e) {
+  if (planner_) throw;
+  refuse(from, e);
+}
+
 FunctionImpl* FunctionImpl::choose(const SizeSources& from, double* least_seconds) {
+  for (const SetWay& s : set_ways_)
+    if (std::equal(s.shapes.begin(), s.shapes.end(), from.shapes.begin()))
+      return take_way(from, s.way);
   std::shared_ptr<const Executable> whole;
   std::optional<OverBudget> refusal;  // of the way that needs least
   const auto keep = [&](const OverBudget& e) {
@@ -199,8 +249,7 @@ FunctionImpl* FunctionImpl::choose(const SizeSources& from, double* least_second
   refuse(from, *refusal);
 }
 
-FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
-  if (compile_.round != RoundActivations::IfNeeded) return nullptr;
+FunctionImpl& FunctionImpl::rounded() {
   if (!rounded_) {
     Ways ways = own_ways();
     ways.round = RoundActivations::Always;
@@ -208,8 +257,13 @@ FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
     const NoFork whole;
     rounded_ = std::move(rounded);
   }
+  return *rounded_;
+}
+
+FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
+  if (compile_.round != RoundActivations::IfNeeded) return nullptr;
   try {
-    std::lock_guard lock(rounded_->compile_mutex_);
+    std::lock_guard lock(rounded().compile_mutex_);
     FunctionImpl* const way = rounded_->choose(from);
     return way ? way : rounded_.get();
   } catch (const Error& e) {
@@ -220,25 +274,26 @@ FunctionImpl* FunctionImpl::choose_rounded(const SizeSources& from) {
 
 FunctionImpl* FunctionImpl::choose_for_call(const CallContext& c) {
   const std::vector<SizeId>& key = c.lowered->key;
-  const auto chosen = std::find_if(choices_.begin(), choices_.end(), [&](const Choice& choice) {
-    if (choice.copied != c.copied) return false;
-    for (std::size_t i = 0; i < key.size(); ++i)
-      if (choice.key[i] != c.sizes[key[i]]) return false;
-    return true;
-  });
-  if (chosen == choices_.end()) {
+  const auto chosen =
+      std::find_if(made_.choices.begin(), made_.choices.end(), [&](const Choice& choice) {
+        if (choice.copied != c.copied) return false;
+        for (std::size_t i = 0; i < key.size(); ++i)
+          if (choice.key[i] != c.sizes[key[i]]) return false;
+        return true;
+      });
+  if (chosen == made_.choices.end()) {
     Choice choice{{}, c.copied, nullptr};
     for (SizeId id : key) choice.key.push_back(c.sizes[id]);
     choice.way = choose(size_sources(c));
     if (choice.way) choice.way->make_callable();
     const NoFork whole;
-    choices_.push_front(std::move(choice));
-    if (choices_.size() > kMaxChoices) choices_.pop_back();
-  } else if (chosen != choices_.begin()) {
+    made_.choices.push_front(std::move(choice));
+    if (made_.choices.size() > kMaxChoices) made_.choices.pop_back();
+  } else if (chosen != made_.choices.begin()) {
     const NoFork whole;
-    choices_.splice(choices_.begin(), choices_, chosen);
+    made_.choices.splice(made_.choices.begin(), made_.choices, chosen);
   }
-  return choices_.front().way;
+  return made_.choices.front().way;
 }
 
 }  // namespace snug

@@ -2,19 +2,46 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/function_impl.h"
 #include "base/bytes.h"
+#include "target/free_memory.h"
 
 namespace snug {
+namespace {
+
+void require_index(const char* what, std::size_t i, std::size_t count) {
+  if (i >= count)
+    fail(Fault::Index, fmt::format("there is no {} {}: the function has {}", what, i, count));
+}
+
+/// What `f` gives; where an allocation fails the error says so in words.
+template <class F>
+decltype(auto) told(std::string_view doing, const std::string& name, F&& f) try {
+  return f();
+} catch (const std::bad_alloc&) {
+  fail_for_lack_of_memory(fmt::format("{} {}", doing, name.empty() ? "the function" : name));
+}
+
+}  // namespace
 
 Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
-                  const FunctionOptions& options) {
-  return Function(std::make_shared<FunctionImpl>(inputs, outputs, options));
+                  const FunctionOptions& options, std::source_location where) {
+  const FallbackOrigin origin(where);
+  return told("compiling", options.name,
+              [&] { return Function(std::make_shared<FunctionImpl>(inputs, outputs, options)); });
 }
 
 Function::Call Function::prepare(std::span<const ArgView> arguments) const {
-  SNUG_CHECK(impl_, "an empty function was called");
-  return Call(impl_->prepare(arguments));
+  return told("a call of", made().name, [&] { return Call(made().prepare(arguments)); });
+}
+
+FunctionImpl& Function::made() const {
+  if (!impl_)
+    fail(Fault::Type, "an empty function was used",
+         "it was never made, or moved from: ask valid() first");
+  return *impl_;
 }
 
 void Function::run_into(std::span<const ArgView> arguments,
@@ -44,58 +71,135 @@ std::vector<Array> Function::call_views(std::span<const ArgView> arguments) cons
   return outputs;
 }
 
-namespace {
-CallContext& context(void* state) { return *static_cast<CallContext*>(state); }
-}  // namespace
-
 Function::Call::Call(Call&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 Function::Call::~Call() {
   if (!state_) return;
-  CallContext& c = context(state_);
-  std::shared_ptr<FunctionImpl> keep = c.function;
-  keep->release(c);
+  std::shared_ptr<FunctionImpl> keep = state_->function;
+  keep->release(*state_);
 }
-std::size_t Function::Call::output_count() const { return context(state_).output_shapes.size(); }
+CallContext& Function::Call::state() const {
+  if (!state_) fail(Fault::Type, "a call that was moved from was used");
+  return *state_;
+}
+std::size_t Function::Call::output_count() const { return state().output_shapes.size(); }
 DType Function::Call::output_dtype(std::size_t i) const {
-  return context(state_).function->output_types[i].dtype;
+  require_index("output", i, output_count());
+  return state().function->output_types[i].dtype;
 }
 const Dims& Function::Call::output_shape(std::size_t i) const {
-  return context(state_).output_shapes[i];
+  require_index("output", i, output_count());
+  return state().output_shapes[i];
 }
 void Function::Call::run(std::span<std::byte* const> outputs) {
-  context(state_).function->run(context(state_), outputs);
+  FunctionImpl& f = *state().function;
+  told("a call of", f.name, [&] { f.run(state(), outputs); });
 }
 
 void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) const {
   if (impl_ && impl_.use_count() == 1) impl_->visit_shared(visit);
 }
 
-MemoryReport Function::memory(std::span<const Dims> shapes, const Values& values,
+Shapes::Shapes(std::initializer_list<Named> shapes) {
+  for (const Named& s : shapes) {
+    names_.push_back(s.name);
+    shapes_.push_back(s.shape);
+  }
+}
+
+std::vector<Dims> Shapes::of(std::span<const std::string> names, std::span<const TensorType> types,
+                             std::string_view what) const {
+  const auto label = [&](std::size_t i) {
+    return names[i].empty() ? fmt::format("input {}", i) : names[i];
+  };
+  std::vector<Dims> out = shapes_;
+  if (!names_.empty()) {
+    std::vector<bool> given(names.size(), false);
+    out.resize(names.size());
+    for (std::size_t k = 0; k < names_.size(); ++k) {
+      const auto found = std::find(names.begin(), names.end(), names_[k]);
+      if (found == names.end()) {
+        const std::string near = nearest(names_[k], {names.begin(), names.end()});
+        fail(Fault::Value, fmt::format("{}: there is no input named \"{}\"", what, names_[k]),
+             near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+      }
+      const auto i = static_cast<std::size_t>(found - names.begin());
+      if (given[i]) fail(Fault::Value, fmt::format("{}: {} is given twice", what, names_[k]));
+      given[i] = true;
+      out[i] = shapes_[k];
+    }
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (!given[i])
+        fail(Fault::Value, fmt::format("{}: the shape of {} is missing", what, label(i)));
+  }
+  if (out.size() != names.size())
+    fail(Fault::Value, fmt::format("{}: the function has {} inputs, got {} shapes", what,
+                                   names.size(), out.size()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (static_cast<int>(out[i].size()) != types[i].ndim())
+      fail(Fault::Shape, fmt::format("{}: input {} has {} dimensions, the shape {} has {}", what, i,
+                                     types[i].ndim(), describe_shape(out[i]), out[i].size()));
+    for (std::int64_t d : out[i])
+      if (d < 0) fail(Fault::Shape, fmt::format("{}: {} has the size {}", what, label(i), d));
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<Dims> shapes_of(const FunctionImpl& f, const Shapes& shapes,
+                            const Function::Values& values, const char* what) {
+  if (values.size() > f.input_types.size())
+    fail(Fault::Value, fmt::format("{}: the function has {} inputs, got {} values", what,
+                                   f.input_types.size(), values.size()));
+  return shapes.of(f.input_names, f.input_types, what);
+}
+
+}  // namespace
+
+MemoryReport Function::memory(const Shapes& shapes, const Values& values,
                               const std::vector<bool>& copied) const {
-  return impl_->memory(shapes, values, copied);
+  const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "memory");
+  return told("planning", impl_->name, [&] { return impl_->memory(sizes, values, copied); });
 }
-std::int64_t Function::smallest_budget(std::span<const Dims> shapes, const Values& values) const {
-  return impl_->smallest_budget(shapes, values);
+std::int64_t Function::smallest_budget(const Shapes& shapes, const Values& values) const {
+  const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "smallest_budget");
+  return told("planning", impl_->name, [&] { return impl_->smallest_budget(sizes, values); });
 }
-std::vector<Remedy> Function::remedies(std::span<const Dims> shapes, std::uint64_t budget,
+std::vector<Remedy> Function::remedies(const Shapes& shapes, std::uint64_t budget,
                                        const Values& values) const {
-  return impl_->remedies(shapes, values, budget);
+  const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "remedies");
+  return told("planning", impl_->name, [&] { return impl_->remedies(sizes, values, budget); });
 }
-Function::MaxBatch Function::max_batch(std::span<const Dims> shapes, const std::string& memory,
-                                       int axis, const Values& values) const {
-  return impl_->max_batch(shapes, values, memory.empty() ? impl_->budget() : parse_bytes(memory),
-                          axis);
+Function::Way Function::way(std::span<const Dims> shapes) const { return made().way(shapes); }
+void Function::set_way(std::span<const Dims> shapes, const Way& way) const {
+  made().set_way(shapes, way);
 }
-void Function::free() const { impl_->free(); }
-std::string Function::explain() const { return impl_->explain(); }
-ProfileReport Function::profile() const { return impl_->profile(); }
-std::int64_t Function::counter(std::string_view name) const { return impl_->counter(name); }
-Function::View Function::view() const { return impl_->view(); }
-std::size_t Function::input_count() const { return impl_->input_types.size(); }
-const TensorType& Function::input_type(std::size_t i) const { return impl_->input_types[i]; }
-const std::string& Function::input_name(std::size_t i) const { return impl_->input_names[i]; }
-std::size_t Function::output_count() const { return impl_->output_types.size(); }
-const TensorType& Function::output_type(std::size_t i) const { return impl_->output_types[i]; }
-const std::string& Function::name() const { return impl_->name; }
+MaxBatch Function::max_batch(const Shapes& shapes, const std::string& memory, int axis,
+                             const Values& values) const {
+  const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "max_batch");
+  const std::uint64_t budget = memory.empty() ? impl_->budget() : parse_bytes(memory);
+  return told("planning", impl_->name,
+              [&] { return impl_->max_batch(sizes, values, budget, axis); });
+}
+void Function::free() const { made().free(); }
+std::string Function::explain() const { return made().explain(); }
+ProfileReport Function::profile() const { return made().profile(); }
+std::int64_t Function::counter(std::string_view name) const { return made().counter(name); }
+Function::View Function::view() const { return made().view(); }
+std::size_t Function::input_count() const { return made().input_types.size(); }
+const TensorType& Function::input_type(std::size_t i) const {
+  require_index("input", i, input_count());
+  return impl_->input_types[i];
+}
+const std::string& Function::input_name(std::size_t i) const {
+  require_index("input", i, input_count());
+  return impl_->input_names[i];
+}
+std::size_t Function::output_count() const { return made().output_types.size(); }
+const TensorType& Function::output_type(std::size_t i) const {
+  require_index("output", i, output_count());
+  return impl_->output_types[i];
+}
+const std::string& Function::name() const { return made().name; }
 
 }  // namespace snug

@@ -1,32 +1,30 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "api/max_batch.h"
 #include "api/memory_report.h"
 #include "base/array.h"
 #include "expr/expr.h"
+#include "target/settings.h"
 
 namespace snug {
 
-enum class Mode : std::uint8_t {
-  Fast,
-  Check,  // each step is compared with the reference on the same inputs; freed memory is poisoned
-  Reference,  // the interpreter alone
-  Guard,      // as Fast; a value that is not finite is an error that names its op
-};
 /// What Mode::Guard looks for in floats.
 struct Guarded {
   bool nan = true, inf = true;
   bool big = true;  // magnitudes above 1e10
 };
-enum class OnUnusedInput : std::uint8_t { Raise, Warn, Ignore };
 
+/// Where settings() is named, SNUG_FLAGS decides unless the program does.
 struct FunctionOptions {
   std::vector<std::pair<Expr, Expr>> updates = {};  // (shared variable, its new value)
   std::vector<std::pair<Expr, Expr>> givens = {};   // (expression, what stands for it)
@@ -44,7 +42,7 @@ struct FunctionOptions {
   DType activations = DType::F32;
   bool always_round = false;
   bool plan_only = false;  // no code is made: for `memory` and `max_batch`; a call is an error
-  Mode mode = Mode::Fast;
+  Mode mode = settings().mode;
   Guarded guarded = {};
   bool no_default_updates = false;
   /// BF16: products and convolutions of float32 round their operands and results, which some CPUs
@@ -52,10 +50,12 @@ struct FunctionOptions {
   DType precision = DType::F32;
   bool strict_math = false;
   bool profile = false;  // take the time of every step; Mode::Fast only
-  OnUnusedInput on_unused_input = OnUnusedInput::Raise;
-  int threads = 0;           // 0: all cores
-  int contexts = 1;          // calls that may run at the same time
-  bool share_arenas = true;  // with other functions that run at other times; contexts = 1 only
+  OnUnusedInput on_unused_input = settings().on_unused_input;
+  int threads = settings().threads;  // 0: all cores
+  /// Calls that may run at the same time; a callback that calls its own function needs one more.
+  int contexts = 1;
+  /// With other functions that run at other times; contexts = 1 only.
+  bool share_arenas = settings().share_arenas;
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };
 
@@ -64,28 +64,36 @@ struct ArgView {
   const std::byte* data = nullptr;
   DType dtype = DType::F32;
   Dims shape;
-  Dims strides;  // in elements
+  Dims strides = {};  // in elements; empty: contiguous
 };
 
-/// A way to fit a budget, which was planned.
-struct Remedy {
-  enum class Kind : std::uint8_t {
-    Contiguous,  // arguments of the caller that need not be copied into the arena
-    Batch,
-    Recompute,
-    MicroBatches,
-    Offload,
-    Activations,
-    Memory
+/// Shapes of the inputs of a function, in their order or by their names:
+///   f.memory({{64, 784}, {64}});
+///   f.memory({{"x", {64, 784}}, {"y", {64}}});
+class Shapes {
+ public:
+  struct Named {
+    Named(std::string n, const Dims& s) : name(std::move(n)), shape(s) {}
+    std::string name;
+    Dims shape;
   };
-  Kind kind = Kind::Memory;
-  std::int64_t count = 0;      // rows of the batch, or slices
-  std::int64_t peak = 0;       // bytes
-  double time_ratio = 0;       // predicted time per row over that of the plain plan
-  bool recompute = false;      // slices in which tasks run again
-  std::string flag() const;    // "--micro-batch 2"
-  std::string option() const;  // "micro_batches=2"
+  Shapes() = default;
+  Shapes(std::initializer_list<Dims> shapes) : shapes_(shapes) {}
+  Shapes(std::initializer_list<Named> shapes);
+  Shapes(const std::vector<Dims>& shapes) : shapes_(shapes) {}
+  Shapes(std::span<const Dims> shapes) : shapes_(shapes.begin(), shapes.end()) {}
+  template <std::size_t N>
+  Shapes(const Dims (&shapes)[N]) : shapes_(shapes, shapes + N) {}
+  /// In the order of the inputs of these names and types. A Shape or Value error that begins with
+  /// `what` unless there is one for each.
+  std::vector<Dims> of(std::span<const std::string> names, std::span<const TensorType> types,
+                       std::string_view what) const;
+
+ private:
+  std::vector<Dims> shapes_;
+  std::vector<std::string> names_;  // none: in order
 };
+
 /// One line per remedy, aligned, of `name` (flags or options), their peak and their time.
 std::string describe(std::span<const Remedy> remedies, bool as_flags);
 
@@ -104,8 +112,14 @@ struct ProfileReport {
 };
 
 class FunctionImpl;
+struct CallContext;
 
-/// A compiled function. Copies share the compiled state. Calls may come from several threads.
+/// A compiled function. Copies share the compiled state. Calls may come from several threads. An
+/// empty one, as Function() and one that was moved from, is valid() no more: using it is a Type
+/// error.
+///
+/// A callback (print) may call other functions, and read the shared variables of the call it is in,
+/// as they were before its updates; writing them, by set_value or by another call, is an error.
 class Function {
  public:
   Function() = default;
@@ -119,11 +133,15 @@ class Function {
     std::vector<Array> outputs = call({Array(arguments)...});
     return outputs.empty() ? Array{} : outputs[0];
   }
-  /// The allocation-free path: outputs are the caller's, contiguous and of the right shape.
+  /// Outputs are the caller's, contiguous and of the right shape. Once a call of these sizes was
+  /// made nothing of ours allocates; oneDNN's `execute`, which products and convolutions of float32
+  /// go through, allocates and frees a map of its arguments: 3 to 6 small blocks per operation,
+  /// some 55 ns, which its interface cannot avoid.
   void run_into(std::span<const ArgView> arguments, std::span<std::byte* const> outputs) const;
 
   /// A call in two steps, for bindings that allocate the outputs themselves. Holds a context and
-  /// the locks of the shared variables until it dies.
+  /// the locks of the shared variables until it dies. What else its thread calls meanwhile may read
+  /// those it reads; all else that needs them is an error.
   class Call {
    public:
     std::size_t output_count() const;
@@ -131,6 +149,7 @@ class Function {
     /// Before `run`: the size to allocate. After it: the actual one (smaller only where the size
     /// depends on computed data).
     const Dims& output_shape(std::size_t i) const;
+    /// Once.
     void run(std::span<std::byte* const> outputs);
     ~Call();
     Call(Call&&) noexcept;
@@ -139,8 +158,9 @@ class Function {
    private:
     friend class Function;
     friend class FunctionImpl;
-    explicit Call(void* state) : state_(state) {}
-    void* state_ = nullptr;
+    explicit Call(CallContext* state) : state_(state) {}
+    CallContext& state() const;
+    CallContext* state_ = nullptr;
   };
   Call prepare(std::span<const ArgView> arguments) const;
 
@@ -152,27 +172,36 @@ class Function {
   /// 0-d integers that sizes depend on; one that is not given is taken as 0, and the note says so.
   using Values = std::vector<std::optional<std::int64_t>>;
   /// `copied`, per input: calls copy it, since its memory is strided or not aligned; none if empty.
-  MemoryReport memory(std::span<const Dims> shapes, const Values& values = {},
+  MemoryReport memory(const Shapes& shapes, const Values& values = {},
                       const std::vector<bool>& copied = {}) const;
   /// The smallest budget that a plan of the whole batch was found for, where tasks may run again;
   /// proved to be the least one if it is the report's `floor`. Takes a search.
-  std::int64_t smallest_budget(std::span<const Dims> shapes, const Values& values = {}) const;
+  std::int64_t smallest_budget(const Shapes& shapes, const Values& values = {}) const;
   /// Ways to keep to `budget` bytes where the plain plan for these shapes does not, each planned:
   /// a smaller batch (axis 0), tasks that run again, slices of the batch, activations in bfloat16,
   /// more memory.
-  std::vector<Remedy> remedies(std::span<const Dims> shapes, std::uint64_t budget,
+  std::vector<Remedy> remedies(const Shapes& shapes, std::uint64_t budget,
                                const Values& values = {}) const;
-  /// The largest batch that fits the budget `memory` ("4GiB"; empty: that of the function) by the
-  /// techniques it may use, and its plan; 0 rows if not even one fits. `shapes` are those of the
-  /// inputs for any batch; the batch is `axis` of every input that has the same size there as the
-  /// first one. More slices than `kMostSlices` are not tried.
+  /// The largest batches that fit the budget `memory` ("4GiB"; empty: that of the function), by
+  /// each of the techniques it may use, and the one to take; 0 rows if not even one fits. `shapes`
+  /// are those of the inputs for any batch; the batch is `axis` of every input that has the same
+  /// size there as the first one. More slices than `kMostSlices` are not tried.
   static constexpr std::int64_t kMostSlices = 512;
-  struct MaxBatch {
-    std::int64_t rows = 0;
-    MemoryReport plan;
-  };
-  MaxBatch max_batch(std::span<const Dims> shapes, const std::string& memory = {}, int axis = 0,
+  MaxBatch max_batch(const Shapes& shapes, const std::string& memory = {}, int axis = 0,
                      const Values& values = {}) const;
+  /// What decides the bits of a call within a budget, and is chosen by predicted times: sums over a
+  /// batch in slices are added up in their order, and rounded activations are other numbers. What
+  /// runs again, in which order, and what is in a file, changes no bit.
+  struct Way {
+    std::int64_t slices = 1;
+    bool rounded = false;
+    bool operator==(const Way&) const = default;
+  };
+  /// That of calls with these shapes of the inputs. Takes a search if it was not chosen yet.
+  Way way(std::span<const Dims> shapes) const;
+  /// Calls with these shapes go that way from now on, whatever is predicted to be faster. A Memory
+  /// error if it does not keep to the budget, a Value error if the options do not allow it.
+  void set_way(std::span<const Dims> shapes, const Way& way) const;
   /// The graph after each stage, the rules that fired, times and kernels.
   std::string explain() const;
   /// Empty unless made with FunctionOptions::profile.
@@ -190,28 +219,32 @@ class Function {
   View view() const;
 
   std::size_t input_count() const;
+  /// An Index error if there is no input or output `i`.
   const TensorType& input_type(std::size_t i) const;
   const std::string& input_name(std::size_t i) const;
   std::size_t output_count() const;
   const TensorType& output_type(std::size_t i) const;
   const std::string& name() const;
   bool valid() const { return impl_ != nullptr; }
-  FunctionImpl* impl() const { return impl_.get(); }
+  FunctionImpl* impl() const { return impl_.get(); }  // null if it is empty
   /// For a garbage collector: calls `visit` once for every reference to a shared variable that dies
   /// with this Function. Visits nothing while a call runs or others share the compiled state.
   void visit_shared(const std::function<void(SharedVariable&)>& visit) const;
 
  private:
+  FunctionImpl& made() const;
   std::shared_ptr<FunctionImpl> impl_;
 };
 
 /// Compiles. Errors: an input that is no variable, used twice, missing or unused; a cyclic given;
 /// an update of something that is not shared, twice, or of another type.
 Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
-                  const FunctionOptions& options = {});
+                  const FunctionOptions& options = {},
+                  std::source_location where = std::source_location::current());
 inline Function function(const std::vector<Expr>& inputs, const Expr& output,
-                         const FunctionOptions& options = {}) {
-  return function(inputs, std::vector<Expr>{output}, options);
+                         const FunctionOptions& options = {},
+                         std::source_location where = std::source_location::current()) {
+  return function(inputs, std::vector<Expr>{output}, options, where);
 }
 
 /// A request to stop running calls (Ctrl-C): honoured between steps until the commit point.

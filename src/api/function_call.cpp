@@ -8,9 +8,12 @@
 #include "api/check_mode.h"
 #include "api/function_impl.h"
 #include "api/guard_mode.h"
+#include "backend/native/blas_buffers.h"
 #include "backend/native/copy.h"
 #include "backend/reference/interpret_graph.h"
 #include "base/interrupt.h"
+#include "base/spelling.h"
+#include "base/truth.h"
 #include "exec/executor.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
@@ -34,10 +37,14 @@ bool aligned(const ArgView& a) {
 }
 
 /// As CallKind::copied, but for storage that the call writes.
-bool is_copied(const ArgView& a) { return !contiguous(a) || !aligned(a); }
+bool is_copied(const ArgView& a) {
+  return !contiguous(a) || !aligned(a) ||
+         (a.dtype == DType::Bool && has_other_than_bools(a.data, product(a.shape)));
+}
 
-/// Complex numbers as the graph has them.
-ArgView as_pairs(ArgView a) {
+/// With all strides, and complex numbers as the graph has them.
+ArgView as_taken(ArgView a) {
+  if (a.strides.empty()) a.strides = contiguous_strides(a.shape);
   if (!is_complex(a.dtype)) return a;
   a.dtype = real_of(a.dtype);
   for (std::int64_t& s : a.strides) s *= 2;
@@ -56,6 +63,15 @@ Array as_array(const ArgView& a) {
   array.strides = a.strides;
   array.data = const_cast<std::byte*>(a.data);
   return array;
+}
+
+/// A call inside another one waits for another thread, which may wait for that one.
+[[noreturn]] void fail_waiting(const std::string& what) {
+  throw ValueError(
+      fmt::format("a call inside another one waits for {}, which another thread has had for {} s",
+                  what, OpenCalls::kLongest.count() / 1000),
+      "two threads whose callbacks wait for each other would wait for ever: let callbacks call "
+      "functions that no other thread calls");
 }
 
 /// Storage for a new value of a shared variable; a Memory error if the budget of the process does
@@ -90,31 +106,62 @@ void FunctionImpl::free_in_child() {
 }
 
 CallContext& FunctionImpl::lease() {
-  std::unique_lock lock(context_mutex_);
-  for (;;) {
+  const std::shared_ptr<OpenCalls>& calls = OpenCalls::of_thread();
+  CallContext* leased = nullptr;
+  const auto find = [&] {
     for (auto& c : contexts_)
-      if (!c->busy) {
-        c->thread = std::this_thread::get_id();
-        c->forks = fork_count();
-        c->busy = true;
-        c->locked = 0;
-        return *c;
-      }
-    context_free_.wait(lock);
+      if (!c->busy) leased = c.get();
+    return leased != nullptr;
+  };
+  {
+    std::unique_lock lock(context_mutex_);
+    if (!find()) {
+      if (calls->has(this))
+        throw ValueError(
+            fmt::format("{} is called while a call of it on this thread is not finished",
+                        own_name()),
+            fmt::format("make it with {}, or finish the first call",
+                        option("contexts", static_cast<std::int64_t>(contexts_.size()) + 1)));
+      if (!calls->any())
+        context_free_.wait(lock, find);
+      else if (!context_free_.wait_for(lock, OpenCalls::kLongest, find))
+        fail_waiting(own_name());
+    }
+    leased->thread = std::this_thread::get_id();
+    leased->forks = fork_count();
+    leased->busy = true;
   }
+  leased->ran = false;
+  leased->held = {.function = this, .locks = {}};
+  leased->calls = calls;
+  calls->enter(leased->held);
+  return *leased;
 }
 
 void FunctionImpl::forget_plans() {
-  decltype(executables_) executables;  // those die after the locks
-  decltype(plans_) plans;
+  decltype(made_.executables) executables;  // those die after the locks
+  decltype(made_.plans) plans;
+  decltype(others_) others;
   std::lock_guard lock(compile_mutex_);
   const NoFork whole;
-  executables_.swap(executables);
-  plans_.swap(plans);
+  made_.executables.swap(executables);
+  made_.plans.swap(plans);
+  others_.swap(others);
 }
 
 void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
   const std::string_view whose = name.empty() ? std::string_view("the function") : name;
+  if (!c.executable->ready) {
+    // Code is made for calls that have room for their arena, too.
+    const std::uint64_t idle = idle_for(c, bytes), mapped = Arena::mapped_for(bytes);
+    const std::uint64_t grows = mapped > idle ? mapped - idle : 0;
+    CodeCount code;
+    count_code(*c.executable, code);
+    require_free_memory(grows, fmt::format("the arena of {}", whose));
+    require_free_memory(grows + code.bytes(),
+                        fmt::format("the arena of {}, with the code of libraries,", whose));
+    make_ready(*c.executable);
+  }
   if (!shares_arenas_) {
     if (!c.arena) c.arena = std::make_unique<Arena>();
     return c.arena->ensure(bytes, whose);
@@ -127,20 +174,25 @@ void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
 } catch (const Error& e) {
   forget_plans();
   if (e.fault() != Fault::Memory) throw;
-  const std::uint64_t grows =
-      shares_arenas_ ? ArenaPool::shared().idle_for(bytes) : c.arena->bytes();
-  refuse_for_lack_of_memory(c, grows + Arena::most_to_map(), e);
+  refuse_for_lack_of_memory(size_sources(c), idle_for(c, bytes) + Arena::most_to_map(), e);
+}
+
+std::uint64_t FunctionImpl::idle_for(const CallContext& c, std::uint64_t bytes) const {
+  if (shares_arenas_) return ArenaPool::shared().idle_for(bytes);
+  return c.arena ? c.arena->bytes() : 0;
 }
 
 void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments) {
   std::uint64_t bytes = 0;
-  for (const Lock& l : locks_) {
-    std::shared_lock reader(l.variable->mutex);
+  for (const VariableLock& l : locks_) {
+    const ReadLock reader(*l.variable);
     if (const Recipe* r = l.variable->recipe())
       bytes += static_cast<std::uint64_t>(product(r->shape) * size_of(r->dtype));
   }
   if (bytes == 0) return;
-  const std::uint64_t arena = Arena::mapped_for(arena_for(arguments));
+  const std::optional<SizeSources> from = size_sources(arguments);
+  const std::uint64_t arena = Arena::mapped_for(from ? arena_for(*from) : 0);
+  const std::uint64_t values = bytes;
   const std::uint64_t idle = shares_arenas_ ? ArenaPool::shared().idle_for(arena) : 0;
   bytes += arena > idle ? arena - idle : 0;
   const std::string what =
@@ -149,30 +201,37 @@ void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments
   try {
     require_free_memory(bytes, what);
     require_memory_budget(bytes, what);
-  } catch (const Error&) {
+  } catch (const Error& e) {
     forget_plans();
-    throw;
+    const std::uint64_t most = idle + Arena::most_to_map();
+    if (e.fault() != Fault::Memory || arena == 0 || most <= values) throw;
+    refuse_for_lack_of_memory(*from, most - values, e);
   }
 }
 
-std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {
-  if (stage_ || options_.mode == Mode::Reference) return 0;
+std::optional<FunctionImpl::SizeSources> FunctionImpl::size_sources(
+    std::span<const ArgView> arguments) const {
+  if (stage_ || options_.mode == Mode::Reference) return std::nullopt;
   std::vector<Dims> shapes;
   Function::Values values;
-  if (arguments.size() != argument_count_) return 0;
+  if (arguments.size() != argument_count_) return std::nullopt;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const ArgView a = as_pairs(arguments[i]);
+    const ArgView a = as_taken(arguments[i]);
     if (arguments[i].dtype != input_types[i].dtype ||
         static_cast<int>(arguments[i].shape.size()) != input_types[i].ndim())
-      return 0;
+      return std::nullopt;
     shapes.push_back(a.shape);
     values.push_back(a.shape.empty() && is_discrete(a.dtype)
                          ? std::optional(read_integer(a.data, a.dtype))
                          : std::nullopt);
   }
-  SizeSources from = size_sources(shapes, values, false);
+  SizeSources from = size_sources(shapes, values);
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    from.copied[i] = is_copied(as_pairs(arguments[i]));
+    from.copied[i] = is_copied(as_taken(arguments[i]));
+  return from;
+}
+
+std::uint64_t FunctionImpl::arena_for(const SizeSources& from) {
   std::lock_guard guard(compile_mutex_);
   try {
     FunctionImpl* const way = has_choice() ? choose(from) : nullptr;
@@ -188,71 +247,122 @@ std::uint64_t FunctionImpl::arena_for(std::span<const ArgView> arguments) {
   }
 }
 
+void FunctionImpl::lock_one(const VariableLock& l, bool inside) {
+  SharedVariable& v = *l.variable;
+  const auto wait = [&](bool got) {
+    if (!got) fail_waiting(v.name.empty() ? "a shared variable" : v.name);
+  };
+  const auto write = [&] {
+    inside ? wait(v.mutex.try_lock_for(OpenCalls::kLongest)) : v.mutex.lock();
+    try {
+      v.value_locked();
+    } catch (...) {
+      v.mutex.unlock();
+      throw;
+    }
+  };
+  if (l.written) return write();
+  // A recipe is made under the writer's lock, then read with others.
+  for (;;) {
+    inside ? wait(v.mutex.try_lock_shared_for(OpenCalls::kLongest)) : v.mutex.lock_shared();
+    const Array* value = nullptr;
+    try {
+      value = v.value_if_materialised();
+    } catch (...) {  // it has none in this process
+      v.mutex.unlock_shared();
+      throw;
+    }
+    if (value) return;
+    v.mutex.unlock_shared();
+    write();
+    v.mutex.unlock();
+  }
+}
+
 void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
   if (!recipes_made_) require_memory_for_recipes(arguments);
-  for (const Lock& l : locks_) {
-    SharedVariable& v = *l.variable;
-    if (l.written) {
-      v.mutex.lock();
-      ++c.locked;
-      v.value_locked();
-      continue;
-    }
-    // A recipe is made under the writer's lock, then read with others.
-    for (;;) {
-      std::shared_lock reader(v.mutex);
-      if (v.value_if_materialised()) {
-        reader.release();
-        break;
-      }
-      reader.unlock();
-      std::unique_lock writer(v.mutex);
-      v.value_locked();
-    }
-    ++c.locked;
+  c.taken.assign(locks_.size(), false);
+  const bool inside = c.held.outer != nullptr;
+  for (std::size_t i = 0; i < locks_.size(); ++i) {
+    const VariableLock& l = locks_[i];
+    const OpenCalls::Held held = inside ? c.calls->find(*l.variable) : OpenCalls::Held{};
+    if (held.held && (l.written || !held.running))
+      throw ValueError(
+          fmt::format("{} {} {}, and a call on this thread that {} it is not finished", own_name(),
+                      l.written ? "updates" : "reads",
+                      l.variable->name.empty() ? "a shared variable" : l.variable->name,
+                      held.written ? "updates" : "reads"),
+          "call it after that one");
+    if (!held.held) lock_one(l, inside);
+    c.taken[i] = !held.held;
+    c.held.locks = std::span(locks_).first(i + 1);
   }
   recipes_made_ = true;
 }
 
 void FunctionImpl::unlock(CallContext& c) noexcept {
-  if (c.forks != fork_count()) c.locked = 0;  // those are free in this process
-  for (std::size_t i = c.locked; i-- > 0;)
-    locks_[i].written ? locks_[i].variable->mutex.unlock()
-                      : locks_[i].variable->mutex.unlock_shared();
-  c.locked = 0;
+  const bool ours = c.forks == fork_count();  // else they are free in this process
+  for (std::size_t i = c.held.locks.size(); i-- > 0;)
+    if (c.taken[i] && ours)
+      locks_[i].written ? locks_[i].variable->mutex.unlock()
+                        : locks_[i].variable->mutex.unlock_shared();
+  c.held.locks = {};
+}
+
+void FunctionImpl::check_arguments(std::span<const ArgView> arguments) const {
+  if (arguments.size() != input_types.size())
+    throw TypeError(fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
+                                input_types.size(), arguments.size()));
+  for (std::size_t i = 0; i < arguments.size(); ++i) check_argument(i, arguments[i]);
 }
 
 void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
   const TensorType& t = input_types[i];
-  std::string who = input_names[i].empty() ? fmt::format("argument {}", i)
-                                           : fmt::format("argument {} ({})", i, input_names[i]);
+  const auto refuse = [&](Fault fault, const std::string& what, std::string hint = {}) {
+    fail_at(0, fault,
+            fmt::format("{}: argument {}{} {}", name.empty() ? "call" : name, i,
+                        input_names[i].empty() ? "" : fmt::format(" ({})", input_names[i]), what),
+            std::move(hint));
+  };
   if (a.dtype != t.dtype)
-    throw Error(Fault::Type,
-                fmt::format("{}: {} is {}, the function takes {}", name.empty() ? "call" : name,
-                            who, name_of(a.dtype), name_of(t.dtype)),
-                fmt::format("convert it: x.astype('{}')", name_of(t.dtype)));
+    refuse(Fault::Type,
+           fmt::format("is {}, the function takes {}", name_of(a.dtype), name_of(t.dtype)),
+           "convert it: " + spelled("x.to(" + enumerator_of(t.dtype) + ")", cast_of("x", t.dtype)));
   if (static_cast<int>(a.shape.size()) != t.ndim())
-    throw Error(Fault::Type, fmt::format("{}: {} has {} dimensions {}, the function takes {}",
-                                         name.empty() ? "call" : name, who, a.shape.size(),
-                                         describe_shape(a.shape), t.ndim()));
+    refuse(Fault::Type, fmt::format("has {} dimensions {}, the function takes {}", a.shape.size(),
+                                    describe_shape(a.shape), t.ndim()));
   for (std::size_t k = 0; k < a.shape.size(); ++k) {
     const std::int64_t size = t.broadcastable(k) ? 1 : t.shape[k];
     if (size >= 0 && a.shape[k] != size)
-      throw Error(Fault::Type, fmt::format("{}: {} has size {} on axis {}, whose type says {}",
-                                           name.empty() ? "call" : name, who, a.shape[k], k, size));
+      refuse(Fault::Type,
+             fmt::format("has size {} on axis {}, whose type says {}", a.shape[k], k, size));
+    if (a.shape[k] < 0) refuse(Fault::Shape, fmt::format("has size {} on axis {}", a.shape[k], k));
   }
+  if (!a.strides.empty() && a.strides.size() != a.shape.size())
+    refuse(Fault::Type,
+           fmt::format("has {} strides for {} dimensions", a.strides.size(), a.shape.size()),
+           "give one per dimension, or none if it is contiguous");
+  if (!a.data && product(a.shape) != 0) refuse(Fault::Type, "is empty: it has no data");
+}
+
+void FunctionImpl::check_outputs(const CallContext& c, std::span<std::byte* const> outputs) const {
+  const std::string_view who = name.empty() ? std::string_view("call") : name;
+  if (c.ran) throw ValueError(fmt::format("{}: this call has run", who), "prepare another one");
+  if (outputs.size() != output_types.size())
+    throw ValueError(fmt::format("{}: gives {} outputs, memory is given for {}", who,
+                                 output_types.size(), outputs.size()));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (!outputs[i] && product(c.output_shapes[i]) != 0)
+      throw ValueError(fmt::format("{}: the memory given for output {} is null", who, i),
+                       fmt::format("it takes {} bytes",
+                                   product(c.output_shapes[i]) * size_of(output_types[i].dtype)));
 }
 
 void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {
-  if (arguments.size() != argument_count_)
-    throw Error(Fault::Type,
-                fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
-                            input_types.size(), arguments.size()));
   c.arguments.assign(arguments.begin(), arguments.end());
   c.copied.assign(arguments.size(), false);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (i < input_types.size()) check_argument(i, arguments[i]);
-    c.arguments[i] = as_pairs(arguments[i]);
+    c.arguments[i] = as_taken(arguments[i]);
     const ArgView& a = c.arguments[i];
     bool copy = is_copied(a);
     if (!copy) {
@@ -296,6 +406,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     fail(Fault::Value,
          fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
          "make it without plan_only to call it");
+  check_arguments(arguments);
   const int threads = pool_threads(wanted_threads_);  // may wait, so nothing is held
   CallContext& c = lease();
   c.function = shared_from_this();
@@ -313,23 +424,25 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
     {
       std::lock_guard guard(compile_mutex_);
       ++calls_;
-      if (lowered_ && threads < lowered_->threads) {  // a child of fork that cannot start as many
+      if (made_.lowered && threads < made_.lowered->threads) {
+        // A child of fork that cannot start as many.
         compile_.threads = threads;
-        lower_for(assumed_);
+        std::list<Made> old;  // those die after the step
+        Made next = lower_for(made_.assumed);
+        const NoFork whole;
+        others_.swap(old);
+        std::swap(made_, next);
       }
-      bool shapes_hold = lowered_ != nullptr;
-      for (std::size_t i = 0; i < shared_.size() && shapes_hold; ++i) {
-        const Dims& shape = shared_[i].variable->value_if_materialised()->shape;
-        for (std::size_t k = 0; k < shape.size(); ++k)
-          shapes_hold &= assumed_[i][k] < 0 || assumed_[i][k] == shape[k];
-      }
+      bool shapes_hold = made_.lowered != nullptr;
+      for (std::size_t i = 0; i < shared_.size() && shapes_hold; ++i)
+        shapes_hold = holds(made_.assumed[i], shared_[i].variable->value_if_materialised()->shape);
       if (!shapes_hold) {
         std::vector<Dims> shapes;
         for (const Shared& s : shared_)
           shapes.push_back(s.variable->value_if_materialised()->shape);
         program_for(shapes);
       }
-      c.lowered = lowered_;
+      c.lowered = made_.lowered;
       read_symbols(c);
       check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
       if (has_choice()) other = choose_for_call(c);
@@ -426,6 +539,7 @@ void FunctionImpl::copy_arguments(CallContext& c) {
       Array whole = as_array(a).contiguous_copy();
       std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
     }
+    if (a.dtype == DType::Bool) make_bools(c.buffers[i], product(a.shape));
   }
 }
 
@@ -449,8 +563,17 @@ void FunctionImpl::finish(CallContext& c) {
 }
 
 void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
-  if (options_.mode == Mode::Reference) return run_reference(c, outputs);
+  check_outputs(c, outputs);
+  c.ran = true;
+  c.held.running = true;
+  const WorkFor caller(c.calls);
+  if (options_.mode == Mode::Reference) {
+    run_reference(c, outputs);
+    c.held.running = false;
+    return;
+  }
   bind(c, outputs);
+  require_room({}, "a call");
   RunState state;
   state.sizes = c.sizes.data();
   state.buffers = c.buffers.data();
@@ -477,6 +600,8 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   StepTimer timer(profile ? c.executable->steps.size() : 0);
   if (profile) state.observer = &timer;
   auto work = [&] {
+    const WorkFor executor_works_for(c.calls);
+    const native::BlasBuffers buffers(c.executable->blas_buffers);
     copy_arguments(c);
     run_steps(*c.executable, state);
   };
@@ -496,6 +621,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   }
   if (profile) times_->add(*c.executable, state, timer.seconds());
   finish(c);
+  c.held.running = false;
   guard.throw_late();
 }
 
@@ -521,6 +647,7 @@ void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> out
 
 void FunctionImpl::release(CallContext& c) noexcept {
   unlock(c);
+  c.calls->leave(c.held);
   if (shares_arenas_ && c.arena) ArenaPool::shared().give_back(std::move(c.arena));
   std::shared_ptr<FunctionImpl> self = std::move(c.function);  // dies after the lock
   {

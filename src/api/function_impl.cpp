@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/spelling.h"
 #include "exec/executor.h"
 #include "exec/kept_plans.h"
 #include "graph/substitute_sizes.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr std::size_t kMaxExecutables = 64, kMinExecutables = 4;
 constexpr std::int64_t kMaxExecutableBytes = std::int64_t{32} << 20;  // of more than the fewest
 constexpr std::size_t kMaxPlans = 16;
+constexpr std::size_t kMaxPrograms = 8;  // for sizes of shared variables, besides the current one
 
 }  // namespace
 
@@ -71,7 +73,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
     process_budget_ = memory_budget();
   }
   compile_.recompute = options.recompute;
-  if (compile_.budget) compile_.device = &measured_host();
+  if (compile_.budget) compile_.device = measured_host_if_possible();
   if (!options.offload.empty()) compile_.disk = measured_disk(options.offload);
   if (!compile_.device && options.profile) compile_.device = measured_host_if_known();
   for (int i = 0; i < options.contexts; ++i) contexts_.push_back(std::make_unique<CallContext>());
@@ -79,7 +81,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
 
   std::vector<Dims> shapes;
   for (const Shared& s : shared_) shapes.push_back(s.variable->shape());
-  assumed_ = shapes;
+  made_.assumed = shapes;
   if (options_.mode != Mode::Reference) {
     std::lock_guard lock(compile_mutex_);
     program_for(shapes);
@@ -135,13 +137,13 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     first.disabled_passes = options.disabled_passes;
     first.memory = options.memory;
     first.share_arenas = options.share_arenas;
+    first.contexts = options.contexts;
     // Of equal sizes only one shows until it is an argument; a size may also decide others.
     std::vector<Expr> stages;
     while (!captured.stages.empty()) {
       for (const Expr& e : captured.stages) {
         if (std::any_of(stages.begin(), stages.end(), [&](const Expr& s) { return same(s, e); }))
-          throw Error(
-              Fault::Unsupported,
+          throw UnsupportedError(
               fmt::format("function: the size given by {} cannot be known before the rest runs",
                           label(e)),
               {}, e->origin);
@@ -159,8 +161,9 @@ Graph FunctionImpl::capture_stages(const std::vector<Expr>& inputs,
     if (used[i] || options.on_unused_input == OnUnusedInput::Ignore) continue;
     std::string text = fmt::format("function: input {} ({}) is not used", i, label(inputs[i]));
     if (options.on_unused_input == OnUnusedInput::Raise)
-      throw Error(Fault::Unused, text, "leave it out, or pass on_unused_input='ignore'",
-                  inputs[i]->origin);
+      throw UnusedError(
+          text, "leave it out, or pass " + choice("on_unused_input", "OnUnusedInput", "Ignore"),
+          inputs[i]->origin);
     warn(text);
   }
   return std::move(captured.graph);
@@ -197,8 +200,8 @@ std::uint64_t FunctionImpl::share_of_process() {
   if (budget == 0) return 0;
   std::unordered_set<const Storage*> own;
   std::uint64_t bytes = 0;
-  for (const Lock& l : locks_) {
-    std::shared_lock reader(l.variable->mutex);
+  for (const VariableLock& l : locks_) {
+    const ReadLock reader(*l.variable);
     const Array* value = l.variable->value_if_materialised();
     if (value && own.insert(value->storage.get()).second)
       bytes += static_cast<std::uint64_t>(value->storage->bytes());
@@ -211,31 +214,24 @@ std::uint64_t FunctionImpl::share_of_process() {
 void FunctionImpl::collect_locks() {
   if (stage_) locks_ = std::move(stage_->locks_);
   for (const Shared& s : shared_) {
-    auto same = [&](const Lock& l) { return l.variable == s.variable; };
+    auto same = [&](const VariableLock& l) { return l.variable == s.variable; };
     if (auto it = std::find_if(locks_.begin(), locks_.end(), same); it != locks_.end())
       it->written |= s.written;
     else
       locks_.push_back({s.variable, s.written});
   }
-  std::sort(locks_.begin(), locks_.end(),
-            [](const Lock& a, const Lock& b) { return a.variable->id < b.variable->id; });
+  std::sort(locks_.begin(), locks_.end(), [](const VariableLock& a, const VariableLock& b) {
+    return a.variable->id < b.variable->id;
+  });
 }
 
-std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>& shapes) {
-  bool fits = lowered_ != nullptr;
-  std::vector<Dims> assumed = assumed_;
-  for (std::size_t i = 0; i < shared_.size(); ++i)
-    for (std::size_t k = 0; k < shapes[i].size(); ++k)
-      if (assumed[i][k] >= 0 && assumed[i][k] != shapes[i][k]) {
-        assumed[i][k] = -1;  // it changes: code for any size from now on
-        fits = false;
-      }
-  if (!fits) lower_for(std::move(assumed));
-  return lowered_;
+bool FunctionImpl::holds(const Dims& assumed, const Dims& shape) {
+  for (std::size_t k = 0; k < shape.size(); ++k)
+    if (assumed[k] >= 0 && assumed[k] != shape[k]) return false;
+  return true;
 }
 
-void FunctionImpl::lower_for(std::vector<Dims> assumed) {
-  std::optional<NoFork> whole(std::in_place);  // graphs share their tables of sizes
+Graph FunctionImpl::with_sizes(const std::vector<Dims>& assumed) {
   std::unordered_map<SizeId, SizeId> known;
   SizeTable& table = graph_.mutable_sizes();
   for (std::size_t i = 0; i < shared_.size(); ++i) {
@@ -249,25 +245,63 @@ void FunctionImpl::lower_for(std::vector<Dims> assumed) {
         known[d] = table.constant(assumed[i][k]);
     }
   }
+  return substitute_sizes(graph_, known);
+}
+
+std::vector<Dims> FunctionImpl::assumed_for(const std::vector<Dims>& shapes) {
+  std::vector<Dims> assumed = shapes;
+  const NoFork whole;  // graphs share their tables of sizes
+  const Graph graph = with_sizes(assumed);
+  for (const Update& u : graph.updates()) {
+    const auto s = std::find_if(shared_.begin(), shared_.end(),
+                                [&](const Shared& v) { return v.input == u.input; });
+    if (s == shared_.end()) continue;
+    Dims& dims = assumed[static_cast<std::size_t>(s - shared_.begin())];
+    const Type& next = graph.type(u.value);
+    for (std::size_t k = 0; k < dims.size(); ++k)
+      if (graph.sizes().known(next.dims[k]) != dims[k]) dims[k] = -1;
+  }
+  return assumed;
+}
+
+std::shared_ptr<const Lowered> FunctionImpl::program_for(const std::vector<Dims>& shapes) {
+  const auto serves = [&](const Made& m) {
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      if (!holds(m.assumed[i], shapes[i])) return false;
+    return m.lowered != nullptr;
+  };
+  if (made_.lowered && serves(made_)) return made_.lowered;
+  const auto earlier = std::find_if(others_.begin(), others_.end(), serves);
+  Made next, dropped;  // what dies does so after the step
+  if (earlier == others_.end()) next = lower_for(assumed_for(shapes));
+  const NoFork whole;
+  if (earlier != others_.end()) {
+    next = std::move(*earlier);
+    others_.erase(earlier);
+  }
+  std::swap(made_, next);
+  if (next.lowered) others_.push_front(std::move(next));
+  if (others_.size() > kMaxPrograms) {
+    dropped = std::move(others_.back());
+    others_.pop_back();
+  }
+  return made_.lowered;
+}
+
+FunctionImpl::Made FunctionImpl::lower_for(std::vector<Dims> assumed) {
+  Made made;
+  made.assumed = std::move(assumed);
   auto before = CpuJit::instance().counters();
-  CompileTrace trace;
-  std::shared_ptr<Lowered> lowered = lower(substitute_sizes(graph_, known), compile_, trace);
-  whole.reset();
-  if (!options_.plan_only) generate_code(*lowered, trace);
+  {
+    const NoFork whole;  // graphs share their tables of sizes
+    made.lowered = lower(with_sizes(made.assumed), compile_, made.trace);
+  }
+  if (!options_.plan_only) generate_code(*made.lowered, made.trace);
   auto after = CpuJit::instance().counters();
-  decltype(executables_) old_executables;  // those die after the step
-  decltype(plans_) old_plans;
-  whole.emplace();
-  kernels_ = static_cast<std::int64_t>(lowered->program.kernels.size());
   kernels_compiled_ += static_cast<std::int64_t>(after.compiled - before.compiled);
   kernels_from_cache_ += static_cast<std::int64_t>(after.from_disk - before.from_disk);
   ++programs_;
-  std::swap(trace_, trace);
-  lowered_.swap(lowered);
-  executables_.swap(old_executables);
-  plans_.swap(old_plans);
-  choices_.clear();
-  assumed_ = std::move(assumed);
+  return made;
 }
 
 std::uint64_t FunctionImpl::fixed_bytes(const Graph& g, std::span<const std::int64_t> sizes) const {
@@ -293,13 +327,13 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
       if (e.key[i] != sizes[l->key[i]]) return false;
     return true;
   };
-  for (auto it = executables_.begin(); it != executables_.end(); ++it)
+  for (auto it = made_.executables.begin(); it != made_.executables.end(); ++it)
     if (matches(**it)) {
-      if (it != executables_.begin()) {
+      if (it != made_.executables.begin()) {
         const NoFork whole;
-        executables_.splice(executables_.begin(), executables_, it);
+        made_.executables.splice(made_.executables.begin(), made_.executables, it);
       }
-      return executables_.front();
+      return made_.executables.front();
     }
   const Graph& g = l->program.graph;
   SizeBounds bounds = bound_sizes(g.sizes(), symbols, symbols);
@@ -318,21 +352,21 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
     if (!kind.same_shape[i]) fixed += bytes_of(l->program, bounds.high, g.updates()[i].value);
   std::shared_ptr<const Executable> e = counted(instantiate(
       *l, std::move(bounds), std::move(kind), fixed, compile_,
-      planner_ ? std::span<const std::shared_ptr<const Planned>>{} : plans_, frontiers_));
+      planner_ ? std::span<const std::shared_ptr<const Planned>>{} : made_.plans, frontiers_));
   const NoFork whole;
-  if (std::find(plans_.begin(), plans_.end(), e->planned) == plans_.end()) {
-    plans_.insert(plans_.begin(), e->planned);
-    if (plans_.size() > kMaxPlans) plans_.pop_back();
+  if (std::find(made_.plans.begin(), made_.plans.end(), e->planned) == made_.plans.end()) {
+    made_.plans.insert(made_.plans.begin(), e->planned);
+    if (made_.plans.size() > kMaxPlans) made_.plans.pop_back();
     ++plans_made_;
   }
   ++instances_;
-  executables_.push_front(e);
+  made_.executables.push_front(e);
   std::int64_t bytes = 0;
-  for (const auto& kept : executables_) bytes += bytes_of(*kept);
-  while (executables_.size() > kMaxExecutables ||
-         (bytes > kMaxExecutableBytes && executables_.size() > kMinExecutables)) {
-    bytes -= bytes_of(*executables_.back());
-    executables_.pop_back();
+  for (const auto& kept : made_.executables) bytes += bytes_of(*kept);
+  while (made_.executables.size() > kMaxExecutables ||
+         (bytes > kMaxExecutableBytes && made_.executables.size() > kMinExecutables)) {
+    bytes -= bytes_of(*made_.executables.back());
+    made_.executables.pop_back();
   }
   return e;
 }
@@ -359,14 +393,16 @@ void FunctionImpl::visit_shared(const std::function<void(SharedVariable&)>& visi
   std::unique_lock compiling(compile_mutex_, std::try_to_lock);
   std::unique_lock calling(context_mutex_, std::try_to_lock);
   if (!compiling || !calling) return;
-  std::unordered_set<const Lowered*> programs{lowered_.get()};
+  std::unordered_set<const Lowered*> programs{made_.lowered.get()};
+  for (const Made& m : others_) programs.insert(m.lowered.get());
   for (const auto& c : contexts_) programs.insert(c->lowered.get());
   auto visit_graph = [&](const Graph& graph) {
     for (const GraphInput& in : graph.inputs())
       if (in.shared) visit(*in.shared);
   };
   visit_graph(graph_);
-  visit_graph(trace_.placed);
+  visit_graph(made_.trace.placed);
+  for (const Made& m : others_) visit_graph(m.trace.placed);
   for (const Lowered* l : programs)
     if (l) visit_graph(l->program.graph);
   if (stage_) stage_->visit_shared(visit);

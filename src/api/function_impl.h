@@ -39,10 +39,12 @@ struct CallContext {
   std::vector<bool> copied;  // per argument: CallKind::copied
   std::vector<Array> fresh;  // new storage of shared variables, by graph input
   std::vector<Dims> output_shapes;
-  std::size_t locked = 0;   // shared variables locked so far
+  HeldLocks held;           // in `calls`, as long as the context is leased
+  std::vector<bool> taken;  // per lock held: by this call, not by one around it
+  std::shared_ptr<OpenCalls> calls;
   std::uint32_t forks = 0;  // fork_count() when it was leased: its locks are of that process
   std::thread::id thread;   // that leased it
-  bool busy = false;
+  bool busy = false, ran = false;
 };
 
 /// The compiled state behind a Function: the captured graph, its program, and the executables for
@@ -71,10 +73,12 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::int64_t smallest_budget(std::span<const Dims> shapes, const Function::Values& values);
   std::vector<Remedy> remedies(std::span<const Dims> shapes, const Function::Values& values,
                                std::uint64_t budget) {
-    return remedies(size_sources(shapes, values, false), budget);
+    return remedies(size_sources(shapes, values), budget);
   }
-  Function::MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                               std::uint64_t budget, std::int64_t axis);
+  MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,
+                     std::uint64_t budget, std::int64_t axis);
+  Function::Way way(std::span<const Dims> shapes);
+  void set_way(std::span<const Dims> shapes, const Function::Way& way);
   std::uint64_t budget() const { return compile_.budget; }
   std::string explain();
   ProfileReport profile() const { return times_->report(); }
@@ -93,11 +97,6 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     bool written;
   };
 
-  struct Lock {
-    SharedVariable* variable;
-    bool written;
-  };
-
   /// Checks inputs and outputs, and keeps their types and names.
   void take_signature(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs);
   /// Captures. Values that decide sizes without a bound run first, as a function of their own
@@ -112,6 +111,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void free_in_child();
   CallContext& lease();
   void take_arena(CallContext& context, std::uint64_t bytes);
+  /// Bytes of an arena of `bytes` that are mapped already.
+  std::uint64_t idle_for(const CallContext& context, std::uint64_t bytes) const;
   /// If the plan of the call has transfers.
   void take_file(CallContext& context);
   /// After a plan was too large: a plan also serves smaller sizes, which may do with less.
@@ -119,9 +120,6 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// Before the first call makes the values of its shared variables: is there memory for them and
   /// for its arena together?
   void require_memory_for_recipes(std::span<const ArgView> arguments);
-  /// Bytes of the arena of a call with these arguments, planned before shared variables have
-  /// values; 0 where that cannot be known or where the call is going to fail.
-  std::uint64_t arena_for(std::span<const ArgView> arguments);
   /// What the budget of the process leaves to this function and the variables it reaches; 0: there
   /// is none.
   std::uint64_t share_of_process();
@@ -129,15 +127,25 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void lock(CallContext& context, std::span<const ArgView> arguments);
   void unlock(CallContext& context) noexcept;
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
+  void check_arguments(std::span<const ArgView> arguments) const;
   void check_argument(std::size_t i, const ArgView& a) const;
+  void check_outputs(const CallContext& context, std::span<std::byte* const> outputs) const;
+  void lock_one(const VariableLock& lock, bool inside);
+  std::string own_name() const { return name.empty() ? "the function" : name; }
   void read_symbols(CallContext& context);
   /// The plan of a call and the sizes of its outputs.
   void take_executable(CallContext& context);
   /// The program for the current shapes of the shared variables; lowers again when a shape that
   /// the code counts on has changed.
   std::shared_ptr<const Lowered> program_for(const std::vector<Dims>& shared_shapes);
-  /// Lowers for the sizes assumed; the state is replaced at once, when all is done.
-  void lower_for(std::vector<Dims> assumed);
+  struct Made;
+  /// Lowers for the sizes assumed. Changes nothing of what there is.
+  Made lower_for(std::vector<Dims> assumed);
+  /// The sizes to count on for shared variables of these shapes: what an update makes larger or
+  /// smaller gets code for any size, not new code at every call.
+  std::vector<Dims> assumed_for(const std::vector<Dims>& shapes);
+  /// The graph with such sizes as constants.
+  Graph with_sizes(const std::vector<Dims>& assumed);
   std::shared_ptr<const Executable> executable_for(const std::shared_ptr<const Lowered>& lowered,
                                                    std::span<const std::int64_t> symbols,
                                                    std::span<const std::int64_t> sizes,
@@ -148,15 +156,20 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
     Function::Values values, shared_values;
     std::vector<bool> copied;  // as CallKind has it
   };
-  /// `locked`: the caller holds the locks of the shared variables. No argument is copied.
-  SizeSources size_sources(std::span<const Dims> shapes, const Function::Values& values,
-                           bool locked) const;
+  /// No argument is copied.
+  SizeSources size_sources(std::span<const Dims> shapes, const Function::Values& values) const;
   SizeSources size_sources(const CallContext& context) const;  // of a call, which has locked them
+  /// Of arguments that nobody has looked at; none where the call is going to fail or where sizes
+  /// wait for values.
+  std::optional<SizeSources> size_sources(std::span<const ArgView> arguments) const;
   /// The symbols for a plan; `assumed` gets the names of the inputs whose values it needs but has
   /// not.
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, const SizeSources& from,
                                         std::string& assumed) const;
   std::shared_ptr<const Executable> plan_for(const SizeSources& from, std::string& assumed);
+  /// Bytes of the arena of a call, planned before shared variables have values; 0 where the call is
+  /// going to fail.
+  std::uint64_t arena_for(const SizeSources& from);
   /// What a plan may do.
   struct Ways {
     std::uint64_t budget = 0;
@@ -175,13 +188,17 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::string describe_remedies(const SizeSources& from, std::span<const Remedy> found) const;
   [[noreturn]] void refuse(const SizeSources& from, const Error& why);
   /// Of a call for whose arena there is no memory, as `why` says, but for one of `most` bytes.
-  [[noreturn]] void refuse_for_lack_of_memory(const CallContext& context, std::uint64_t most,
+  [[noreturn]] void refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
                                               const Error& why);
   /// Another way to run a call may be chosen to fit the budget.
   bool has_choice() const {
-    return compile_.budget && !stage_ &&
-           (compile_.micro_batches == 0 || compile_.round == RoundActivations::IfNeeded);
+    return !stage_ && (!set_ways_.empty() ||
+                       (compile_.budget && (compile_.micro_batches == 0 ||
+                                            compile_.round == RoundActivations::IfNeeded)));
   }
+  Function::Way own_way() const;
+  /// As `choose`, without a choice.
+  FunctionImpl* take_way(const SizeSources& from, const Function::Way& way);
   /// The way to run for given sizes: null for this function as it is, or one of its variants in
   /// slices, whichever fits the budget and is predicted to be fastest; if none is exact, the same
   /// with rounded activations, if they may be. A Memory error if none fits.
@@ -194,6 +211,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::int64_t rows_to_cut(const SizeSources& from) const;
   /// As `choose`, among the ways that round activations; null if they may not, or if none fits.
   FunctionImpl* choose_rounded(const SizeSources& from);
+  FunctionImpl& rounded();  // the variant that rounds activations
   FunctionImpl* choose_for_call(const CallContext& context);
   /// Numbers of slices that are tried, up to the first with which nothing need run again.
   static constexpr std::int64_t kSlices[] = {
@@ -233,31 +251,44 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::vector<Shared> shared_;
   /// What a call locks, by id, so that no two calls wait for each other: shared_ and the variables
   /// of the first stage, whose own list is empty. Both stages see the same values.
-  std::vector<Lock> locks_;
+  std::vector<VariableLock> locks_;
   std::size_t argument_count_ = 0;
   bool planner_ = false;     // of another function, which explains what does not fit
   bool may_measure_ = true;  // the rates of the machine, which takes memory and a moment
 
   mutable LongMutex compile_mutex_;  // what it guards changes under NoFork
-  std::shared_ptr<Lowered> lowered_;
-  std::vector<Dims> assumed_;  // per shared variable: sizes the code counts on, -1 = none
-  std::list<std::shared_ptr<const Executable>> executables_;  // most recent first
-  std::vector<std::shared_ptr<const Planned>> plans_;
+  /// Code that counts on `assumed` serves `shape`.
+  static bool holds(const Dims& assumed, const Dims& shape);
+  struct Choice {
+    std::vector<std::int64_t> key;  // values of lowered->key
+    std::vector<bool> copied;       // as CallKind has it
+    FunctionImpl* way;              // as `choose` gives it
+  };
+  /// A program and what was made with it. It follows from the sizes of the call alone, so that
+  /// results do not depend on the sizes of earlier calls.
+  struct Made {
+    std::shared_ptr<Lowered> lowered;
+    std::vector<Dims> assumed;  // per shared variable: sizes the code counts on, -1 = none
+    std::list<std::shared_ptr<const Executable>> executables;  // most recent first
+    std::vector<std::shared_ptr<const Planned>> plans;
+    std::list<Choice> choices;  // most recent first
+    CompileTrace trace;
+  };
+  Made made_;               // for the sizes of the last call
+  std::list<Made> others_;  // for other sizes of shared variables, most recent first
+  struct SetWay {
+    std::vector<Dims> shapes;  // of the arguments
+    Function::Way way;
+  };
+  std::vector<SetWay> set_ways_;
   /// In slices, by their number, and why there are none.
   std::map<std::int64_t, std::shared_ptr<FunctionImpl>> variants_;
   std::string not_in_slices_;
   std::shared_ptr<FunctionImpl> rounded_;  // the variant that rounds activations
-  struct Choice {
-    std::vector<std::int64_t> key;  // values of lowered_->key
-    std::vector<bool> copied;       // as CallKind has it
-    FunctionImpl* way;              // as `choose` gives it
-  };
-  std::list<Choice> choices_;  // most recent first
-  CompileTrace trace_;
   std::shared_ptr<StepTimes> times_ = std::make_shared<StepTimes>();  // one for all variants
   std::shared_ptr<FrontierUser> frontiers_ = std::make_shared<FrontierUser>();  // likewise
-  std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, kernels_ = 0, calls_ = 0,
-               kernels_compiled_ = 0, kernels_from_cache_ = 0;
+  std::int64_t programs_ = 0, plans_made_ = 0, instances_ = 0, calls_ = 0, kernels_compiled_ = 0,
+               kernels_from_cache_ = 0;
 
   mutable std::mutex context_mutex_;
   std::condition_variable context_free_;

@@ -4,8 +4,10 @@
 #include "api/function_impl.h"
 #include "api/memory_classes.h"
 #include "api/process_memory.h"
+#include "backend/onednn/routines.h"
 #include "base/bytes.h"
-#include "base/derivative_mark.h"
+#include "graph/words.h"
+#include "kernel/task_words.h"
 
 namespace snug {
 
@@ -62,8 +64,7 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   r.slice_rows = use.slices.rows;
   r.accumulators = number(use.accumulators);
   for (const ArenaPiece& x : use.alive)
-    r.alive.push_back({number(x.bytes), x.what, x.op,
-                       fmt::format("{} {}", name_of(x.dtype), describe_shape(x.shape)),
+    r.alive.push_back({number(x.bytes), x.what, x.op, describe_value(x.dtype, x.shape, x.origin),
                        describe(x.origin)});
   if (planned.schedule.steps.empty()) return;
   const std::uint32_t at = planned.plan.peak_step;
@@ -72,27 +73,19 @@ void describe_arena(const Executable& e, MemoryReport& r) {
   const std::string where = t ? describe(t->origin) : "";
   r.step = at + 1;
   r.steps = number(planned.schedule.steps.size());
-  r.peak_step = fmt::format(
-      "step {} of {}: {}{}{}", r.step, r.steps, t && is_derivative(t->origin) ? "backward of " : "",
-      t ? t->name : "copy to shared", where.empty() ? "" : fmt::format(" ({})", where));
+  r.peak_step = fmt::format("step {} of {}: {}{}", r.step, r.steps,
+                            t ? words_for(e.lowered->program, *t) : "copy to shared",
+                            where.empty() ? "" : fmt::format(" ({})", where));
 }
 
 }  // namespace
 
 MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::Values& values,
                                   const std::vector<bool>& copied) {
-  if (shapes.size() != input_types.size())
-    fail(Fault::Value, fmt::format("memory: the function has {} inputs, got {} shapes",
-                                   input_types.size(), shapes.size()));
-  for (std::size_t i = 0; i < input_types.size(); ++i)
-    if (static_cast<int>(shapes[i].size()) != input_types[i].ndim())
-      fail(Fault::Shape,
-           fmt::format("memory: input {} has {} dimensions, the shape {} has {}", i,
-                       input_types[i].ndim(), describe_shape(shapes[i]), shapes[i].size()));
   std::vector<std::string> exported;
   for (std::size_t i = 0; i < shared_.size(); ++i) {
     SharedVariable& v = *shared_[i].variable;
-    std::shared_lock reader(v.mutex);
+    const ReadLock reader(v);
     const Array* value = v.value_if_materialised();
     if (value && value->storage.use_count() > 1)
       exported.push_back(fmt::format("{} ({})",
@@ -103,12 +96,14 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
     fail(Fault::Value,
          fmt::format("memory: the function has {} inputs, {} are said to be copied or not",
                      input_types.size(), copied.size()));
-  SizeSources from = size_sources(shapes, values, false);
+  SizeSources from = size_sources(shapes, values);
   std::copy(copied.begin(), copied.end(), from.copied.begin());
   std::lock_guard guard(compile_mutex_);
   try {
     // Planned apart, so that calls do not find plans for sizes that were only asked about.
-    MemoryReport r = planner(own_ways())->report(from);
+    const Planner apart = planner(own_ways());
+    apart->set_ways_ = set_ways_;
+    MemoryReport r = apart->report(from);
     r.exported = std::move(exported);
     return r;
   } catch (const Error& e) {
@@ -130,7 +125,7 @@ std::int64_t rounded_activations(const Lowered& lowered) {
 
 std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
                                            const Function::Values& values) {
-  const SizeSources from = size_sources(shapes, values, false);
+  const SizeSources from = size_sources(shapes, values);
   std::lock_guard guard(compile_mutex_);
   Ways ways = plain_ways();
   ways.recompute = true;
@@ -230,37 +225,38 @@ std::string describe_kernels(const Lowered& lowered) {
 
 std::string FunctionImpl::explain() {
   std::lock_guard guard(compile_mutex_);
-  if (!choices_.empty() && choices_.front().way) {
-    FunctionImpl& way = *choices_.front().way;
+  if (!made_.choices.empty() && made_.choices.front().way) {
+    FunctionImpl& way = *made_.choices.front().way;
     std::string how = way.compile_.micro_batches > 1 ? " in slices" : "";
     if (way.compile_.round == RoundActivations::Always) how += " with rounded activations";
     return fmt::format("the last call ran{}, to keep to the budget of {}\n{}", how,
                        describe_bytes(compile_.budget), way.explain());
   }
   std::string text = fmt::format("function {}\n\n== graph as captured ==\n{}", name, print(graph_));
-  text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * trace_.rewrite_seconds,
-                      trace_.rewrite.describe());
-  if (const MicroBatchTrace& m = trace_.micro_batches; m.inside)
+  text += fmt::format("\n== rewrite ({:.1f} ms) ==\n{}", 1e3 * made_.trace.rewrite_seconds,
+                      made_.trace.rewrite.describe());
+  if (const MicroBatchTrace& m = made_.trace.micro_batches; m.inside)
     text += fmt::format(
         "\n== micro-batches ==\nthe {} rows of the batch run in at most {} slices: {} ops inside "
         "the loop, {} values joined over the slices\n",
         m.batch, compile_.micro_batches, m.inside, m.accumulated);
-  text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * trace_.place_seconds,
-                      print(trace_.placed));
-  for (const std::string& reason : trace_.place.reasons)
+  text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * made_.trace.place_seconds,
+                      print(made_.trace.placed));
+  for (const std::string& reason : made_.trace.place.reasons)
     text += fmt::format("placement: {}\n", reason);
-  if (const std::int64_t count = lowered_ ? rounded_activations(*lowered_) : 0)
+  if (const std::int64_t count = made_.lowered ? rounded_activations(*made_.lowered) : 0)
     text += fmt::format(
         "\n== activations ==\n{} kept for the backward part in bfloat16: lossy, derivatives "
         "change\n",
         count);
-  text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * trace_.fuse_seconds,
-                      lowered_ ? describe_tasks(*lowered_) : "");
+  text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * made_.trace.fuse_seconds,
+                      made_.lowered ? describe_tasks(*made_.lowered) : "");
   text += fmt::format("\n== kernels (code {:.1f} ms; {} compiled, {} from the disk cache) ==\n",
-                      1e3 * trace_.code_seconds, kernels_compiled_, kernels_from_cache_);
-  if (lowered_) text += describe_kernels(*lowered_);
-  if (executables_.empty()) return text + "\nno plan yet: sizes become known at the first call\n";
-  return text + describe_plan(*executables_.front(), "schedule and plan");
+                      1e3 * made_.trace.code_seconds, kernels_compiled_, kernels_from_cache_);
+  if (made_.lowered) text += describe_kernels(*made_.lowered);
+  if (made_.executables.empty())
+    return text + "\nno plan yet: sizes become known at the first call\n";
+  return text + describe_plan(*made_.executables.front(), "schedule and plan");
 }
 
 std::int64_t FunctionImpl::arena_bytes() const {
@@ -283,12 +279,14 @@ std::int64_t FunctionImpl::counter(std::string_view which) const {
       {"programs", programs_},
       {"plans", plans_made_},
       {"instances", instances_},
-      {"kernels", kernels_},
+      {"kernels",
+       made_.lowered ? static_cast<std::int64_t>(made_.lowered->program.kernels.size()) : 0},
       {"calls", calls_},
       {"frontiers", frontiers_->searches},
       {"kernels_compiled", kernels_compiled_},
       {"kernels_from_cache", kernels_from_cache_},
-      {"arena_bytes", arena_bytes()}};
+      {"arena_bytes", arena_bytes()},
+      {"primitives", static_cast<std::int64_t>(onednn::primitives_made())}};  // by all functions
   std::vector<std::string> names;
   for (auto [n, value] : all) {
     if (n == which) return value;

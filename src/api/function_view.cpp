@@ -43,7 +43,7 @@ std::vector<std::vector<Expr>> shown_nodes(const Graph& g) {
 
 Function::View FunctionImpl::view() {
   std::lock_guard lock(compile_mutex_);
-  const Graph& g = lowered_ ? trace_.placed : graph_;
+  const Graph& g = made_.lowered ? made_.trace.placed : graph_;
   std::vector<std::vector<Expr>> shown = shown_nodes(g);
   auto at = [&](Value v) { return shown[v.node][v.output]; };
   Function::View view;

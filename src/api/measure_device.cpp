@@ -22,6 +22,7 @@
 #include "base/interrupt.h"
 #include "ops/functions.h"
 #include "place/place.h"
+#include "target/free_memory.h"
 #include "target/memory_budget.h"
 
 namespace snug {
@@ -32,12 +33,12 @@ std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
 CodeKey key_of(const DeviceInfo& d, bool busy) {
-  return hash_bytes(fmt::format("rates 5 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+  return hash_bytes(fmt::format("rates 6 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
 
 /// For so long rates of a busy machine serve other processes, too, so that not all measure again.
-constexpr double kBusySeconds = 600;
+constexpr double kBusySeconds = 3600;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -82,6 +83,7 @@ class Probe {
   double seconds(std::size_t name = 0) const {
     std::vector<double> sorted = seconds_[name];
     std::sort(sorted.begin(), sorted.end());
+    SNUG_CHECK(sorted[0] > 0, "no step that was measured is called {}", names_[name]);
     return sorted[sorted.size() / 4];
   }
 
@@ -97,7 +99,7 @@ class Probe {
     std::vector<double> sums(names_.size(), 0);
     for (const auto& step : f.profile().steps)
       for (std::size_t i = 0; i < names_.size(); ++i)
-        if (step.name.starts_with(names_[i])) sums[i] += step.seconds;
+        if (names_[i].empty() || step.name == names_[i]) sums[i] += step.seconds;
     return sums;
   }
 
@@ -170,7 +172,7 @@ Updates convolution_with_gradients(const Convolution& c) {
 
 Probe probe_of(const Convolution& c) {
   return Probe([c] { return convolution_with_gradients(c); }, 1,
-               {"conv2d_last", "conv2d_grad_input_last", "conv2d_grad_weight_last"});
+               {"conv2d", "conv2d backward by images", "conv2d backward by filters"});
 }
 
 /// What is measured. Rounds take the probes in turn, so that a while in which others have the
@@ -373,9 +375,26 @@ bool rounds(F&& round) {
   return lost > kLost * (after.worked - before.worked + lost);
 }
 
+std::optional<DeviceInfo> kept_rates() {
+  CodeCache cache(CodeCache::default_directory());
+  if (!cache.on()) return std::nullopt;
+  for (const bool busy : {false, true}) {
+    DeviceInfo d = host_device();
+    d.measured_busy = busy;
+    const auto entry = cache.load(key_of(d, busy));
+    if (entry && entry->symbol == kSymbol && take_text(entry->object, d)) return d;
+  }
+  return std::nullopt;
+}
+
+void keep(const DeviceInfo& d) {
+  CodeCache cache(CodeCache::default_directory());
+  if (cache.on()) cache.store(key_of(host_device(), d.measured_busy), {kSymbol, as_text(d)});
+}
+
 }  // namespace
 
-DeviceInfo measure_host(bool keep) {
+DeviceInfo measure_host() {
   const WithoutMemoryBudget scope;
   constexpr int kMost = 2;
   Probes probes;
@@ -383,25 +402,12 @@ DeviceInfo measure_host(bool keep) {
   for (int again = 0; busy && again < kMost; ++again) busy = rounds([&] { probes.round(); });
   DeviceInfo best = probes.rates();
   best.measured_busy = busy;
-  CodeCache cache(CodeCache::default_directory());
-  if (keep && cache.on())
-    cache.store(key_of(host_device(), best.measured_busy), {kSymbol, as_text(best)});
   return best;
 }
 
 const DeviceInfo* measured_host_if_known() {
   const NoFork whole;
-  static const std::optional<DeviceInfo> kept = []() -> std::optional<DeviceInfo> {
-    CodeCache cache(CodeCache::default_directory());
-    if (!cache.on()) return std::nullopt;
-    for (const bool busy : {false, true}) {
-      DeviceInfo d = host_device();
-      d.measured_busy = busy;
-      const auto entry = cache.load(key_of(d, busy));
-      if (entry && entry->symbol == kSymbol && take_text(entry->object, d)) return d;
-    }
-    return std::nullopt;
-  }();
+  static const std::optional<DeviceInfo> kept = kept_rates();
   return kept ? &*kept : measured_here.load();
 }
 
@@ -409,8 +415,23 @@ const DeviceInfo& measured_host() {
   if (const DeviceInfo* known = measured_host_if_known()) return *known;
   static LongMutex& mutex = *new LongMutex;
   std::lock_guard lock(mutex);
-  if (!measured_here) measured_here = new DeviceInfo(measure_host(true));
+  if (!measured_here) {
+    const DeviceInfo own = measure_host();
+    // Of processes that measure at the same time all take the rates of the first.
+    const std::optional<DeviceInfo> first = kept_rates();
+    if (!first) keep(own);
+    measured_here = new DeviceInfo(first.value_or(own));
+  }
   return *measured_here;
+}
+
+const DeviceInfo* measured_host_if_possible() try {
+  if (const DeviceInfo* known = measured_host_if_known()) return known;
+  constexpr std::uint64_t kMeasuring = std::uint64_t{512} << 20;  // with buffers of OpenBLAS
+  return has_room({kMeasuring, kMeasuring}) ? &measured_host() : nullptr;
+} catch (const Error& e) {
+  if (e.fault() != Fault::Memory) throw;
+  return nullptr;
 }
 
 }  // namespace snug

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
+#include "graph/words.h"
+#include "kernel/task_words.h"
 
 namespace snug {
 namespace {
@@ -148,8 +150,13 @@ ArenaPiece piece_of(const Program& p, const Executable& exe, Value v) {
   piece.dtype = t.dtype;
   for (SizeId d : t.dims) piece.shape.push_back(exe.bounds.high[d]);
   const bool node = v.node < p.graph.nodes().size();
-  piece.op = node ? std::string(p.graph.node(v).op->name) : "partial sums";
-  if (node) piece.origin = p.graph.node(v).origin;
+  if (!node) {
+    piece.op = "partial sums";
+    return piece;
+  }
+  const Node& n = p.graph.node(v);
+  piece.op = n.op == &kCopyOp ? "copy" : word_for(n);
+  piece.origin = n.origin;
   return piece;
 }
 
@@ -219,7 +226,7 @@ class Classes {
     if (use.gradients_wait.empty() && gradients_.join() >= 0) {
       const Node& n = p_.graph.node(static_cast<std::uint32_t>(gradients_.join()));
       std::string where = describe(n.origin);
-      use.gradients_wait = fmt::format("{}{} needs them before the first update", n.op->name,
+      use.gradients_wait = fmt::format("{}{} needs them before the first update", word_for(n),
                                        where.empty() ? "" : fmt::format(" ({})", where));
     }
     return use;
@@ -251,7 +258,7 @@ class Classes {
     ArenaPiece piece;
     if (buf.workspace) {
       const Task& task = p_.tasks[s_.steps[step_of_[t.buffer]].task];
-      piece.op = task.name;
+      piece.op = words_for(p_, task);
       piece.origin = task.origin;
       piece.dtype = DType::U8;
       piece.shape = {static_cast<std::int64_t>(buf.bytes)};
@@ -311,6 +318,22 @@ ArenaUse arena_use(const Executable& exe) {
   return Classes(exe, std::vector<bool>(exe.lowered->program.graph.updates().size(), true)).run();
 }
 
+namespace {
+
+/// Per node: the value follows from this input alone, constants aside.
+std::vector<bool> made_of_alone(const Graph& g, Value input) {
+  std::vector<bool> alone(g.nodes().size());
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const Node& n = g.node(id);
+    alone[id] = id == input.node ||
+                (id >= g.inputs().size() && std::all_of(n.inputs.begin(), n.inputs.end(),
+                                                        [&](Value v) { return alone[v.node]; }));
+  }
+  return alone;
+}
+
+}  // namespace
+
 std::vector<bool> optimizer_state(const Graph& g) {
   const std::size_t n = g.nodes().size();
   std::vector<bool> derivatives(n), read(n), changed_by_derivatives(n);
@@ -334,6 +357,11 @@ std::vector<bool> optimizer_state(const Graph& g) {
   // Its old value need not be read to be written.
   for (const Update& u : g.updates())
     if (!read[g.inputs()[u.input].value.node] && changed_by_derivatives[u.value.node])
+      state[u.input] = true;
+  // What counts on from itself, as states of random numbers do, is no parameter, whoever reads it.
+  for (const Update& u : g.updates())
+    if (const Value v = g.inputs()[u.input].value;
+        is_discrete(g.type(v).dtype) && made_of_alone(g, v)[u.value.node])
       state[u.input] = true;
   return state;
 }

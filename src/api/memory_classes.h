@@ -13,7 +13,7 @@ namespace snug {
 struct ArenaPiece {
   std::uint64_t bytes = 0;  // as the plan keeps them: aligned, and of what it took over
   ArenaClass what = ArenaClass::Temporaries;
-  std::string op;  // that made it
+  std::string op;  // that made it, in the words of users
   DType dtype = DType::F32;
   Dims shape;
   OriginId origin = 0;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/spelling.h"
 
 namespace snug {
 namespace {
@@ -128,8 +129,9 @@ std::string MemoryReport::describe(bool process) const {
         row("smallest plan", smallest,
             smallest == floor ? "proved: it is the floor" : "the lowest found; tasks run again");
   if (process)
-    text +=
-        row("not planned", not_planned, "process, code, libraries, Python and its arrays; as now");
+    text += row("not planned", not_planned,
+                spelled("process, code, libraries; as now",
+                        "process, code, libraries, Python and its arrays; as now"));
   if (slices > 0)
     text += fmt::format(
         "  the batch runs in {} slices of {} rows; what they sum up takes {}, live throughout\n",

@@ -25,7 +25,7 @@ struct MemoryReport {
   std::int64_t inputs = 0;  // the caller's: not in the peak
   std::int64_t outputs = 0;
   std::int64_t parameters = 0;  // shared variables that are no state of an optimizer
-  std::int64_t optimizer = 0;   // those that only updates read or write
+  std::int64_t optimizer = 0;   // those that only updates read or write, and integers that count on
   std::int64_t constants = 0;
   // The arena at the step of the peak. These and the gap are the arena, to the byte.
   std::int64_t gradients = 0, activations = 0, temporaries = 0, workspace = 0, copies = 0;

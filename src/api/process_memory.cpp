@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/bytes.h"
+#include "base/spelling.h"
 #include "exec/arena.h"
 #include "exec/frontier_cache.h"
 #include "exec/kept_plans.h"
@@ -55,7 +56,9 @@ std::string ProcessMemory::describe() const {
                           describe_bytes(static_cast<std::uint64_t>(shared))));
   text += row("arenas", arenas, "of functions");
   text += row("not planned", not_planned,
-              fmt::format("process, code, libraries, Python and its arrays; kept plans have {}",
+              fmt::format("{}; kept plans have {}",
+                          spelled("process, code, libraries",
+                                  "process, code, libraries, Python and its arrays"),
                           describe_bytes(static_cast<std::uint64_t>(caches))));
   text +=
       row("resident", resident,

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "graph/words.h"
+#include "kernel/task_words.h"
+
 namespace snug {
 
 void StepTimes::add(const Executable& executable, const RunState& state,
@@ -16,13 +19,15 @@ void StepTimes::add(const Executable& executable, const RunState& state,
     std::string name = "copy to shared", result, where;
     if (!step.commit_copy) {
       const Task& task = program.tasks[step.task];
-      name = task.name;
+      name = words_for(program, task);
       where = describe(task.origin);
       if (!task.writes.empty()) {
         const Type& type = program.type(task.writes[0]);
         Dims shape;
         for (SizeId d : type.dims) shape.push_back(state.sizes[d]);
-        result = fmt::format("{} {}", name_of(type.dtype), describe_shape(shape));
+        const Value v = task.writes[0];
+        const bool node = v.node < program.graph.nodes().size();
+        result = describe_value(type.dtype, shape, node ? program.graph.node(v).origin : 0);
       }
     }
     Sum& sum = sums_[{name, result, where}];

@@ -1,47 +1,22 @@
-// Ways to keep to a budget, each of them planned; the largest batch that fits.
+// Ways to keep to a budget, each of them planned.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <optional>
 
+#include "api/batch_search.h"
 #include "api/function_impl.h"
 #include "api/measure_device.h"
 #include "api/measure_disk.h"
+#include "backend/native/blas_buffers.h"
 #include "base/bytes.h"
+#include "base/spelling.h"
 
 namespace snug {
 namespace {
 
 std::string amount(std::int64_t bytes) { return describe_bytes(static_cast<std::uint64_t>(bytes)); }
-
-/// The inputs whose `axis` is the batch: those that have the size of the first one there.
-std::vector<std::size_t> batched_inputs(std::span<const Dims> shapes, std::size_t axis) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < shapes.size(); ++i)
-    if (shapes[i].size() > axis &&
-        (found.empty() || shapes[i][axis] == shapes[found.front()][axis]))
-      found.push_back(i);
-  return found;
-}
-
-/// The largest number in [1, most] for which `fits` holds, which holds for all smaller ones; 0 if
-/// there is none.
-template <class F>
-std::int64_t largest(std::int64_t most, F&& fits) {
-  std::int64_t low = 0, high = 1;  // fits(low); high is not known to fit
-  while (high <= most && fits(high)) {
-    low = high;
-    if (high == most) return most;
-    high = high > most / 2 ? most : 2 * high;
-  }
-  high = std::min(high, most + 1);
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
-  }
-  return low;
-}
 
 std::string time_text(const Remedy& r) {
   if (r.time_ratio <= 0) return "";
@@ -54,6 +29,7 @@ std::string time_text(const Remedy& r) {
 
 /// What a plan within more memory does to keep to it.
 std::string how_text(const Remedy& r) {
+  if (r.accumulate > 1) return fmt::format(", batch norm sees {} rows", r.count);
   if (r.kind != Remedy::Kind::Memory && r.kind != Remedy::Kind::Contiguous) return "";
   std::string text = r.count > 1 ? fmt::format(", in {} slices", r.count) : "";
   return text + (r.recompute ? ", tasks run again" : "");
@@ -75,37 +51,6 @@ std::string describe_rows(std::span<const std::string> labels, std::span<const R
 }
 
 }  // namespace
-
-std::string Remedy::flag() const {
-  switch (kind) {
-    case Kind::Contiguous: return "";  // arguments have no flags
-    case Kind::Batch: return fmt::format("--batch {}", count);
-    case Kind::Recompute: return "--recompute";
-    case Kind::MicroBatches:
-      return fmt::format("--micro-batch {}{}", count, recompute ? " --recompute" : "");
-    case Kind::Offload: return "--offload";
-    case Kind::Activations: return "--precision bfloat16-activations";
-    case Kind::Memory:
-      return fmt::format("--memory {}{}", peak,
-                         count > 1   ? " --fit"
-                         : recompute ? " --recompute"
-                                     : "");
-  }
-  return "";
-}
-std::string Remedy::option() const {
-  switch (kind) {
-    case Kind::Contiguous: return "contiguous arguments";
-    case Kind::Batch: return fmt::format("a batch of {}", count);
-    case Kind::Recompute: return "recompute=True";
-    case Kind::MicroBatches:
-      return fmt::format("micro_batches={}{}", count, recompute ? ", recompute=True" : "");
-    case Kind::Offload: return "offload=DIRECTORY";
-    case Kind::Activations: return "activations=\"bfloat16\"";
-    case Kind::Memory: return fmt::format("memory=\"{}\"", peak);
-  }
-  return "";
-}
 
 std::string describe(std::span<const Remedy> remedies, bool as_flags) {
   std::vector<std::string> labels;
@@ -138,7 +83,7 @@ FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
   options.find_smallest = ways.find_smallest;
   // Measuring takes a moment: only where time decides.
   const bool measure = (ways.budget || options_.plan_only) && may_measure_;
-  options.device = measure ? &measured_host() : measured_host_if_known();
+  options.device = measure ? measured_host_if_possible() : measured_host_if_known();
   return std::make_shared<FunctionImpl>(*this, options);
 }
 
@@ -251,16 +196,18 @@ std::string FunctionImpl::describe_remedies(const SizeSources& from,
       const std::size_t i = batched_inputs({from.shapes.data(), argument_count_}, 0).front();
       labels.back() += fmt::format(" (axis 0 of {})", name_of_input(i));
     } else if (r.kind == Remedy::Kind::Contiguous) {
-      labels.back() = "np.ascontiguousarray of ";
-      for (std::size_t i = 0, n = 0; i < from.copied.size(); ++i)
-        if (from.copied[i]) labels.back() += (n++ ? ", " : "") + name_of_input(i);
+      std::string names;
+      for (std::size_t i = 0; i < from.copied.size(); ++i)
+        if (from.copied[i]) names += (names.empty() ? "" : ", ") + name_of_input(i);
+      labels.back() = spelled("contiguous_copy() of ", "np.ascontiguousarray of ") + names;
     } else if (r.kind == Remedy::Kind::Memory && process_budget_) {
       // Arenas are mapped in whole pages.
       const auto peak = static_cast<std::uint64_t>(r.peak);
       const std::uint64_t own = parse_bytes(options_.memory);
-      labels.back() =
-          fmt::format("config.memory=\"{}\"{}", taken_by_others_ + Arena::mapped_for(peak),
-                      own && own < peak ? ", " + r.option() : "");
+      labels.back() = fmt::format(
+          fmt::runtime(spelled("set_memory_budget(\"{}\"){}", "config.memory=\"{}\"{}")),
+          amount_to_type(taken_by_others_ + Arena::mapped_for(peak)),
+          own && own < peak ? ", " + r.option() : "");
     }
   }
   std::string ways = describe_rows(labels, found);
@@ -269,98 +216,55 @@ std::string FunctionImpl::describe_remedies(const SizeSources& from,
 }
 
 void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
-  if (planner_) throw why;
+  if (planner_) why.raise();
   const MemoryReport plain = planner(plain_ways())->report(from);
   const std::vector<Remedy> found = remedies(from, compile_.budget);
   const std::string source =
       process_budget_ ? fmt::format(
-                            "of config.memory={} other variables and loaders had {} when "
+                            "of {}{} other variables and loaders had {} when "
                             "the function was made; it ",
+                            spelled("the budget of the process, ", "config.memory="),
                             describe_bytes(process_budget_), describe_bytes(taken_by_others_))
                       : "";
-  throw Error(Fault::Memory,
-              fmt::format("{}{}\n{}{}", source, why.message(), plain.describe(false),
-                          describe_remedies(from, found)),
-              not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_));
+  const auto* over = dynamic_cast<const MemoryError*>(&why);
+  throw MemoryError(
+      fmt::format("{}{}\n{}{}", source, why.message(), plain.describe(false),
+                  describe_remedies(from, found)),
+      not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_),
+      {over ? over->needed() : 0, compile_.budget, static_cast<std::uint64_t>(plain.peak), found});
 }
 
-void FunctionImpl::refuse_for_lack_of_memory(const CallContext& c, std::uint64_t most,
+void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
                                              const Error& why) try {
   std::lock_guard lock(compile_mutex_);
-  const SizeSources from = size_sources(c);
   const Planner plain = planner(plain_ways());
   plain->may_measure_ = false;
   const MemoryReport report = plain->report(from);
-  if (static_cast<std::uint64_t>(report.arena) <= most) throw why;  // more was free than thought
-  // Plans take memory, too.
-  constexpr std::uint64_t kForPlans = std::uint64_t{8} << 20;
+  // Plans take memory, too, and so do libraries, for their code and their buffers.
+  constexpr std::uint64_t kForPlans = std::uint64_t{16} << 20;
+  CodeCount code;
+  std::uint64_t others = kForPlans;
+  {
+    std::string assumed;
+    std::lock_guard planning(plain->compile_mutex_);
+    const std::shared_ptr<const Executable> exe = plain->plan_for(from, assumed);
+    count_code(*exe, code);
+    others += code.bytes() + (exe->blas_buffers ? native::BlasBuffers::bytes_needed() : 0);
+  }
+  // More was free than thought.
+  if (static_cast<std::uint64_t>(report.arena) + others <= most) why.raise();
   const std::uint64_t budget =
-      static_cast<std::uint64_t>(report.peak - report.arena) + most - std::min(most, kForPlans);
+      static_cast<std::uint64_t>(report.peak - report.arena) + most - std::min(most, others);
   std::vector<Remedy> found = plain->remedies(from, budget);
   std::erase_if(found, [](const Remedy& r) { return r.kind == Remedy::Kind::Memory; });
-  if (found.empty()) throw why;
-  throw Error(Fault::Memory, fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
-              fmt::format("function(..., memory=\"{}\") takes the fastest of them", budget));
+  if (found.empty()) why.raise();
+  throw MemoryError(fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
+                    option("memory", std::to_string(budget)) + " takes the fastest of them",
+                    {static_cast<std::uint64_t>(report.arena), most,
+                     static_cast<std::uint64_t>(report.peak), found});
 } catch (const std::bad_alloc&) {  // so little is left that nothing can be planned
-  throw why;
-}
-
-Function::MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes,
-                                           const Function::Values& values, std::uint64_t budget,
-                                           std::int64_t axis) {
-  if (budget == 0)
-    fail(Fault::Value, "max_batch: there is no budget",
-         "give memory=, or make the function with it");
-  const std::vector<std::size_t> batched =
-      axis < 0 ? std::vector<std::size_t>{}
-               : batched_inputs(shapes, static_cast<std::size_t>(axis));
-  if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
-  Ways ways = own_ways();
-  ways.budget = budget;
-  ways.find_smallest = false;
-  const Planner planned = planner(ways), plain = planner(plain_ways());
-  SizeSources from = size_sources(shapes, values, false);
-  const auto set_rows = [&](std::int64_t n) {
-    for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = n;
-  };
-  const auto fits = [&](std::int64_t n) {
-    set_rows(n);
-    return plain->report(from).peak <= static_cast<std::int64_t>(budget) ||
-           planned->fits_somehow(from);
-  };
-  // Rows of no bytes would never end it.
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  const std::int64_t rows = largest(kMost, fits);
-  set_rows(std::max<std::int64_t>(rows, 1));
-  return {rows, rows ? planned->report(from) : plain->report(from)};
-}
-
-bool FunctionImpl::fits_somehow(const SizeSources& from) {
-  std::string assumed;
-  const std::int64_t rows = rows_to_cut(from);
-  const auto fits = [&](FunctionImpl& way) {
-    std::lock_guard lock(way.compile_mutex_);
-    try {
-      way.plan_for(from, assumed);
-      return true;
-    } catch (const OverBudget&) {
-      return false;
-    }
-  };
-  // The more slices, the less they need; where they are no way there is the whole.
-  if (compile_.micro_batches == 0 && !stage_) {
-    std::int64_t count = 0;
-    for (std::int64_t slices : kSlices)
-      if (slices <= rows) count = slices;
-    FunctionImpl* const variant = count ? in_slices(count) : nullptr;
-    try {
-      if (variant && fits(*variant)) return true;
-    } catch (const Error& e) {
-      if (e.fault() != Fault::Shape) throw;  // slices ask more of sizes than the whole
-    }
-  }
-  if (fits(*this)) return true;
-  return has_choice() && choose_rounded(from) != nullptr;
+  why.raise();
+  throw;  // it did
 }
 
 }  // namespace snug

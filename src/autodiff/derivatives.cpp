@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "autodiff/stable_forms.h"
+#include "base/spelling.h"
 #include "expr/rebuild.h"
 #include "ops/arguments.h"
 #include "ops/functions.h"
@@ -93,7 +94,9 @@ std::vector<Expr> Rop(const std::vector<Expr>& f, const std::vector<Expr>& wrt,
     if (options.disconnected_inputs == Disconnected::Raise)
       fail(Fault::Disconnected,
            fmt::format("Rop: {} does not depend on any of the variables", label(f[i])),
-           "leave it out, or pass disconnected_outputs='ignore' to get zeros");
+           fmt::format("leave it out, or pass {} to get zeros",
+                       choice(spelled("disconnected_inputs", "disconnected_outputs"),
+                              "Disconnected", "Ignore")));
     if (options.zero_if_disconnected) out[i] = zeros_like(f[i]);
   }
   return out;

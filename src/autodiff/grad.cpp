@@ -5,7 +5,8 @@
 #include <unordered_set>
 
 #include "autodiff/stable_forms.h"
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
+#include "base/spelling.h"
 #include "expr/op_def.h"
 #include "ops/functions.h"
 #include "ops/rows.h"
@@ -23,6 +24,15 @@ bool carries_value(const Apply& a, std::size_t i) {
 Expr conformed(const Expr& g, const Expr& x) {
   Expr out = is_continuous(x.dtype()) ? cast(g, x.dtype()) : g;
   return rebroadcast(out, x.type().broadcast);
+}
+
+/// The origin of what a node passes back: "relu backward".
+OriginId origin_of_gradient(const Apply& a) {
+  constexpr std::string_view kBackward = " backward";
+  std::string word(word_of(a.origin));
+  if (word.find(kBackward) != word.npos) return as_derivative(a.origin);  // of a gradient
+  if (word.empty()) word = a.op->name;
+  return as_derivative(with_word(a.origin, word.append(kBackward)));
 }
 
 using Seeds = std::vector<std::pair<Expr, Expr>>;  // a variable and its gradient
@@ -117,7 +127,7 @@ class Sweep {
         return make_undefined(a, wanted, std::string(*reason));
     }
     if (!any) return;
-    OriginOverride origin(as_derivative(a.origin));
+    OriginOverride origin(origin_of_gradient(a));
     if (!a.op->grad) {
       std::string reason = fmt::format("{} has no gradient: {}", a.op->name,
                                        a.op->no_grad.empty() ? "it has no rule" : a.op->no_grad);
@@ -185,6 +195,8 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
                             const GradOptions& options) {
   for (const Expr& w : wrt)
     if (!w) fail(Fault::Type, "grad: a variable to differentiate by is an empty expression");
+  for (const Expr& c : options.consider_constant)
+    if (!c) fail(Fault::Type, "grad: one of consider_constant is an empty expression");
   Seeds seeds;
   if (cost) {
     check_cost(cost);
@@ -223,7 +235,8 @@ std::vector<Expr> gradients(const Expr& cost, const std::vector<Expr>& wrt,
       std::string message = fmt::format("grad: the cost does not depend on {}", label(w));
       if (options.disconnected_inputs == Disconnected::Raise)
         fail(Fault::Disconnected, message,
-             "leave it out, or pass disconnected_inputs='ignore' to get zeros");
+             fmt::format("leave it out, or pass {} to get zeros",
+                         choice("disconnected_inputs", "Disconnected", "Ignore")));
       if (options.disconnected_inputs == Disconnected::Warn)
         fmt::print(stderr, "warning: {}\n", message);
       if (options.zero_if_disconnected)

@@ -64,8 +64,9 @@ std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
         64, static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64));
   }
   if (!p || bytes < 0)
-    fail(Fault::Memory, fmt::format("cannot allocate {} bytes", bytes),
-         "the system refused; free memory or use smaller arrays");
+    fail_memory({.needed = static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))},
+                fmt::format("cannot allocate {} bytes", bytes),
+                "the system refused; free memory or use smaller arrays");
   s->data_ = static_cast<std::byte*>(p);
   s->bytes_ = bytes;
   live_bytes += bytes;
@@ -134,7 +135,30 @@ Array Array::zeros(DType dtype, const Dims& shape) {
   return a;
 }
 
+Array Array::checked(std::string_view what) const {
+  if (!(strides.empty() || strides.size() == shape.size()))
+    fail(Fault::Type,
+         fmt::format("{}: the array has {} strides for {} dimensions", what, strides.size(),
+                     shape.size()),
+         "give one per dimension, or none if it is contiguous");
+  for (std::int64_t d : shape)
+    if (d < 0) fail(Fault::Shape, fmt::format("{}: an array has the size {}", what, d));
+  if (!data && size() != 0)
+    fail(Fault::Type, fmt::format("{}: the array is empty: it has no data", what),
+         "make one with Array::from, Array::zeros or Array::scalar");
+  Array out = *this;
+  if (out.strides.empty()) out.strides = contiguous_strides(shape);
+  return out;
+}
+
+void Array::fail_typed(DType asked) const {
+  fail(Fault::Type,
+       fmt::format("typed: the elements are {}, not {}", name_of(dtype), name_of(asked)),
+       "convert the array: array.to(dtype)");
+}
+
 bool Array::contiguous() const {
+  if (strides.empty()) return true;
   std::int64_t expected = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (shape[i] == 0) return true;
@@ -144,13 +168,21 @@ bool Array::contiguous() const {
   return true;
 }
 
-std::byte* Array::address(std::int64_t k) const {
+std::byte* Array::unchecked_address(std::int64_t k) const {
+  if (strides.empty()) return data + k * size_of(dtype);
   std::int64_t offset = 0;
   for (std::size_t i = shape.size(); i-- > 0;) {
     offset += k % shape[i] * strides[i];
     k /= shape[i];
   }
   return data + offset * size_of(dtype);
+}
+
+std::byte* Array::address(std::int64_t k) const {
+  if (!data || (!strides.empty() && strides.size() != shape.size())) checked("array");
+  if (k < 0 || k >= size())
+    fail(Fault::Index, fmt::format("element {} of an array of {}", k, size()));
+  return unchecked_address(k);
 }
 
 double Array::at_double(std::int64_t k) const {
@@ -210,13 +242,14 @@ void Array::set_int(std::int64_t k, std::int64_t value) {
 }
 
 Array Array::contiguous_copy() const {
+  checked("contiguous_copy");
   Array a = empty(dtype, shape);
   std::int64_t n = size(), width = size_of(dtype);
   if (contiguous()) {
     if (n) std::memcpy(a.data, data, n * width);
     return a;
   }
-  for (std::int64_t k = 0; k < n; ++k) std::memcpy(a.data + k * width, address(k), width);
+  for (std::int64_t k = 0; k < n; ++k) std::memcpy(a.data + k * width, unchecked_address(k), width);
   return a;
 }
 
@@ -237,8 +270,9 @@ Array Array::to(DType target) const {
 }
 
 Array Array::as_pairs() const {
-  SNUG_CHECK(is_complex(dtype), "pairs of {}", name_of(dtype));
-  Array a = *this;
+  if (!is_complex(dtype))
+    fail(Fault::Type, fmt::format("as_pairs: the array is {}, not complex", name_of(dtype)));
+  Array a = checked("as_pairs");
   a.dtype = real_of(dtype);
   for (std::int64_t& s : a.strides) s *= 2;
   a.shape.push_back(2);
@@ -247,9 +281,11 @@ Array Array::as_pairs() const {
 }
 
 Array Array::as_complex() const {
-  SNUG_CHECK(is_float(dtype) && !shape.empty() && shape.back() == 2 && strides.back() == 1,
-             "complex numbers of {} {}", name_of(dtype), describe_shape(shape));
-  Array a = *this;
+  Array a = checked("as_complex");
+  if ((dtype != DType::F32 && dtype != DType::F64) || shape.empty() || shape.back() != 2 ||
+      a.strides.back() != 1)
+    fail(Fault::Type, fmt::format("as_complex: {} {} has no pairs of floats on its last axis",
+                                  name_of(dtype), describe_shape(shape)));
   a.dtype = complex_of(dtype);
   a.shape.pop_back();
   a.strides.pop_back();
@@ -259,7 +295,10 @@ Array Array::as_complex() const {
 
 bool same_bits(const Array& a, const Array& b) {
   if (a.dtype != b.dtype || !(a.shape == b.shape)) return false;
-  Array x = a.contiguous() ? a : a.contiguous_copy(), y = b.contiguous() ? b : b.contiguous_copy();
+  const auto whole = [](const Array& c) {
+    return c.contiguous() ? c.checked("same_bits") : c.contiguous_copy();
+  };
+  const Array x = whole(a), y = whole(b);
   return a.size() == 0 || std::memcmp(x.data, y.data, a.bytes()) == 0;
 }
 

@@ -53,4 +53,21 @@ std::string describe_bytes(std::uint64_t bytes) {
   return fmt::format("{:.2f} TiB", v / 1024);
 }
 
+std::string amount_to_type(std::uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{}", bytes);
+  double unit = 1024;
+  const char* name = "KiB";
+  for (const char* next : {"MiB", "GiB", "TiB", "PiB"}) {
+    if (static_cast<double>(bytes) < 1000 * unit) break;
+    unit *= 1024;
+    name = next;
+  }
+  const double amount = static_cast<double>(bytes) / unit;
+  const double step = amount < 10 ? 100 : amount < 100 ? 10 : 1;
+  for (double n = std::ceil(amount * step);; ++n) {
+    const std::string text = fmt::format("{:.{}g}{}", n / step, 4, name);
+    if (parse_bytes(text) >= bytes) return text;
+  }
+}
+
 }  // namespace snug

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
 
 namespace snug {
 namespace {
@@ -46,27 +46,68 @@ std::string_view title_of(Fault fault) {
   return "error";
 }
 
-Error::Error(Fault fault, std::string message, std::string hint, OriginId origin)
-    : fault_(fault), origin_(origin), message_(std::move(message)), hint_(std::move(hint)) {
-  text_ = fmt::format("{}: {}", title_of(fault_), message_);
-  if (std::string where = describe(origin_); !where.empty())
-    text_ += fmt::format("\n  at    {}", where);
-  if (!hint_.empty()) text_ += fmt::format("\n  hint  {}", hint_);
+std::string error_text(Fault fault, std::string_view message, std::string_view hint,
+                       OriginId origin) {
+  std::string text = fmt::format("{}: {}", title_of(fault), message);
+  if (std::string where = describe(origin); !where.empty())
+    text += fmt::format("\n  at    {}", where);
+  if (!hint.empty()) text += fmt::format("\n  hint  {}", hint);
+  return text;
 }
 
-Error Error::at(OriginId origin) const {
-  return origin_ & ~kDerivativeMark ? *this : Error(fault_, message_, hint_, origin);
+Error::Error(Fault fault, std::string message, std::string hint, OriginId origin)
+    : fault_(fault), origin_(origin), message_(std::move(message)), hint_(std::move(hint)) {
+  write();
+}
+
+void Error::write() { text_ = error_text(fault_, message_, hint_, origin_); }
+
+void Error::locate(OriginId origin) {
+  if (origin_ & kStackMask) return;
+  origin_ = origin;
+  write();
+}
+
+void Error::reword(std::string message, std::string hint) {
+  message_ = std::move(message);
+  hint_ = std::move(hint);
+  write();
+}
+
+namespace {
+
+template <std::size_t... F>
+[[noreturn]] void throw_one_of(Fault fault, std::string message, std::string hint, OriginId origin,
+                               std::index_sequence<F...>) {
+  if (fault == Fault::Memory)
+    throw MemoryError(std::move(message), std::move(hint), MemoryNeed{}, origin);
+  ((fault == static_cast<Fault>(F) &&
+    (throw ErrorOf<static_cast<Fault>(F)>(std::move(message), std::move(hint), origin), true)),
+   ...);
+  throw InternalError(std::move(message), std::move(hint), origin);
+}
+
+}  // namespace
+
+void fail_at(OriginId origin, Fault fault, std::string message, std::string hint) {
+  throw_one_of(fault, std::move(message), std::move(hint), origin,
+               std::make_index_sequence<static_cast<std::size_t>(Fault::Internal)>());
 }
 
 void fail(Fault fault, std::string message, std::string hint) {
-  throw Error(fault, std::move(message), std::move(hint), current_origin());
+  fail_at(current_origin(), fault, std::move(message), std::move(hint));
+}
+
+void fail_memory(MemoryNeed need, std::string message, std::string hint) {
+  throw MemoryError(std::move(message), std::move(hint), std::move(need), current_origin());
 }
 
 void internal_error(std::string_view where, std::string message) {
   std::size_t src = where.rfind("src/");
   if (src != std::string_view::npos) where.remove_prefix(src + 4);
-  throw Error(Fault::Internal, fmt::format("{}: {}", where, message),
-              "this is a fault of Snug, not of your program; please report it with this text");
+  throw InternalError(
+      fmt::format("{}: {}", where, message),
+      "this is a fault of Snug, not of your program; please report it with this text");
 }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {

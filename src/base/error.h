@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "base/origin.h"
+#include "base/remedy.h"
 
 namespace snug {
 
-/// What went wrong. All but Internal are the user's to mend; bindings map them to the classes of
-/// their language.
+/// What went wrong. All but Internal are the user's to mend. Each has a class of its own, by which
+/// it is caught (Shape: ShapeError); bindings map them to the classes of their language.
 enum class Fault : std::uint8_t {
-  Type,          // wrong dtype or number of dimensions, wrong kind of object
+  Type,          // wrong dtype or number of dimensions, wrong kind of object, an empty one
   Shape,         // sizes do not fit
   Value,         // a value out of range, an unknown option
   Index,         // an index outside its axis
@@ -38,23 +39,86 @@ std::string_view title_of(Fault fault);  // "shape error"
 ///     hint  the transpose of the second argument fits
 class Error : public std::exception {
  public:
-  Error(Fault fault, std::string message, std::string hint = {}, OriginId origin = 0);
   const char* what() const noexcept override { return text_.c_str(); }
   Fault fault() const { return fault_; }
   const std::string& message() const { return message_; }
   const std::string& hint() const { return hint_; }
   OriginId origin() const { return origin_; }
-  /// The same error with an origin, if it has none yet.
-  Error at(OriginId origin) const;
+
+  // For handlers, which then `throw;`.
+  /// Says where it is, unless that is known.
+  void locate(OriginId origin);
+  void reword(std::string message, std::string hint);
+
+  /// Throws it as what it is.
+  [[noreturn]] virtual void raise() const = 0;
+
+ protected:
+  Error(Fault fault, std::string message, std::string hint, OriginId origin);
 
  private:
+  void write();
   Fault fault_;
   OriginId origin_;
   std::string message_, hint_, text_;
 };
 
-/// Throws an Error at the current origin.
+template <Fault F>
+class ErrorOf : public Error {
+ public:
+  explicit ErrorOf(std::string message, std::string hint = {}, OriginId origin = 0)
+      : Error(F, std::move(message), std::move(hint), origin) {}
+  [[noreturn]] void raise() const override { throw *this; }
+};
+using TypeError = ErrorOf<Fault::Type>;
+using ShapeError = ErrorOf<Fault::Shape>;
+using ValueError = ErrorOf<Fault::Value>;
+using IndexError = ErrorOf<Fault::Index>;
+using MissingError = ErrorOf<Fault::Missing>;
+using UnusedError = ErrorOf<Fault::Unused>;
+using DisconnectedError = ErrorOf<Fault::Disconnected>;
+using UndefinedError = ErrorOf<Fault::Undefined>;
+using NumericError = ErrorOf<Fault::Numeric>;
+using AssertionError = ErrorOf<Fault::Assertion>;
+using UnsupportedError = ErrorOf<Fault::Unsupported>;
+using DeviceError = ErrorOf<Fault::Device>;
+using InterruptedError = ErrorOf<Fault::Interrupted>;
+using InternalError = ErrorOf<Fault::Internal>;
+
+/// What a refusal knows, in bytes; 0: not known.
+struct MemoryNeed {
+  std::uint64_t needed = 0;   // for what was asked, at least
+  std::uint64_t allowed = 0;  // the budget, or what is free
+  std::uint64_t peak = 0;     // of the function if it runs every task once, on the whole batch
+  std::vector<Remedy> remedies = {};
+};
+
+/// There is no memory, or a budget does not allow it.
+class MemoryError : public Error {
+ public:
+  explicit MemoryError(std::string message, std::string hint = {}, MemoryNeed need = {},
+                       OriginId origin = 0)
+      : Error(Fault::Memory, std::move(message), std::move(hint), origin), need_(std::move(need)) {}
+  std::uint64_t needed() const { return need_.needed; }
+  std::uint64_t allowed() const { return need_.allowed; }
+  std::uint64_t peak() const { return need_.peak; }
+  /// What fits, each of them planned; empty where no function was refused.
+  const std::vector<Remedy>& remedies() const { return need_.remedies; }
+  [[noreturn]] void raise() const override { throw *this; }
+
+ private:
+  MemoryNeed need_;
+};
+
+/// Throws the class of the fault, at the current origin.
 [[noreturn]] void fail(Fault fault, std::string message, std::string hint = {});
+/// The same at a given one.
+[[noreturn]] void fail_at(OriginId origin, Fault fault, std::string message, std::string hint = {});
+[[noreturn]] void fail_memory(MemoryNeed need, std::string message, std::string hint = {});
+
+/// The text of an error.
+std::string error_text(Fault fault, std::string_view message, std::string_view hint,
+                       OriginId origin);
 
 /// Our own fault: names the place and asks for a report.
 [[noreturn]] void internal_error(std::string_view where, std::string message);

@@ -5,9 +5,8 @@
 namespace snug {
 
 FileError::FileError(const std::string& path, std::string_view what, int code, std::string hint)
-    : Error(Fault::Value,
-            fmt::format("{}: {}: {}", path, what, std::generic_category().message(code)),
-            std::move(hint), current_origin()),
+    : ValueError(fmt::format("{}: {}: {}", path, what, std::generic_category().message(code)),
+                 std::move(hint), current_origin()),
       path_(path),
       code_(code) {}
 

@@ -23,7 +23,7 @@ thread_local std::int64_t last = 0;
 std::atomic<const std::int64_t*> last_thread{nullptr};
 
 [[noreturn]] void interrupt() {
-  throw Error(Fault::Interrupted, "the call was interrupted; shared variables are as they were");
+  throw InterruptedError("the call was interrupted; shared variables are as they were");
 }
 
 }  // namespace

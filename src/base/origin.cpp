@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
 
-#include "base/derivative_mark.h"
 #include "base/fork.h"
+#include "base/origin_marks.h"
+#include "base/spelling.h"
 
 namespace snug {
 namespace {
@@ -25,6 +27,8 @@ struct Table {
   BriefMutex mutex;
   std::vector<const std::vector<Frame>*> stacks{nullptr};
   std::map<std::vector<Frame>, OriginId, FrameLess> ids;
+  std::deque<std::string> words{""};  // their places stay
+  std::map<std::string_view, OriginId> word_ids;
 };
 
 Table& table() {
@@ -34,7 +38,26 @@ Table& table() {
 
 thread_local OriginId current = 0;
 thread_local bool active = false;
+thread_local OriginId fallback = 0;
 std::atomic<OriginId (*)()> hook{nullptr};
+
+/// Whether a file is one of the library's sources: those lie below the folder above this file's.
+bool is_ours(std::string_view file) {
+  static constexpr std::string_view here = __FILE__;
+  static constexpr std::string_view root =
+      here.substr(0, here.size() - sizeof "base/origin.cpp" + 1);
+  static_assert(here.ends_with("src/base/origin.cpp"));
+  return file.starts_with(root);
+}
+
+/// 0 for lines of the library and of the tool, which are not the user's. Where a script calls, its
+/// line is asked for.
+OriginId origin_of(const char* file, int line, const char* function) {
+  if (auto h = hook.load()) return h();
+  if (is_ours(file) || language() == Language::Tool) return 0;
+  const Frame frame{file, line, function};
+  return intern_origin({&frame, 1});
+}
 
 }  // namespace
 
@@ -44,15 +67,15 @@ OriginId intern_origin(std::span<const Frame> frames) {
                          frames.begin() + std::min(frames.size(), kMaxOriginFrames));
   std::lock_guard lock(table().mutex);
   auto [it, added] = table().ids.try_emplace(std::move(key), 0);
-  if (added) {
+  if (added && table().stacks.size() <= kStackMask) {
     it->second = static_cast<OriginId>(table().stacks.size());
     table().stacks.push_back(&it->first);
   }
-  return it->second;
+  return it->second;  // 0: there are more than can be told apart
 }
 
 std::vector<Frame> frames_of(OriginId id) {
-  id &= ~kDerivativeMark;
+  id &= kStackMask;
   std::lock_guard lock(table().mutex);
   if (id == 0 || id >= table().stacks.size()) return {};
   return *table().stacks[id];
@@ -75,8 +98,9 @@ OriginId origin_in_part(OriginId id, const std::string& name) {
 
 OriginId current_origin() {
   if (active) return current;
-  if (auto h = hook.load()) return h();
-  return 0;
+  if (auto h = hook.load())
+    if (const OriginId id = h()) return id;
+  return fallback;
 }
 
 OriginScope::OriginScope(OriginId id) : outermost_(!active) {
@@ -86,24 +110,25 @@ OriginScope::OriginScope(OriginId id) : outermost_(!active) {
   }
 }
 
-OriginScope::OriginScope(const char* file, int line, const char* function) : outermost_(!active) {
-  if (!outermost_) return;
-  if (auto h = hook.load()) {  // a script called: its line says more than ours
-    current = h();
-    if (current == 0) {
-      Frame frame{file, line, function};
-      current = intern_origin({&frame, 1});
-    }
-  } else {
-    Frame frame{file, line, function};
-    current = intern_origin({&frame, 1});
-  }
+OriginScope::OriginScope(const char* file, int line, const char* function) : outermost_(false) {
+  if (active) return;
+  const OriginId id = origin_of(file, line, function);
+  if (id == 0) return;
+  outermost_ = true;
+  current = id;
   active = true;
 }
 
 OriginScope::~OriginScope() {
   if (outermost_) active = false;
 }
+
+FallbackOrigin::FallbackOrigin(const std::source_location& where) : saved_(fallback) {
+  const OriginId id =
+      origin_of(where.file_name(), static_cast<int>(where.line()), where.function_name());
+  if (id) fallback = id;
+}
+FallbackOrigin::~FallbackOrigin() { fallback = saved_; }
 
 OriginOverride::OriginOverride(OriginId id) : saved_(current), saved_active_(active) {
   current = id;
@@ -114,6 +139,29 @@ OriginOverride::~OriginOverride() {
   current = saved_;
   active = saved_active_;
 }
+
+std::string_view word_of(OriginId id) {
+  std::lock_guard lock(table().mutex);
+  return table().words[(id & kWordMask) >> kWordShift];
+}
+
+OriginId with_word(OriginId id, std::string_view word) {
+  Table& t = table();
+  std::lock_guard lock(t.mutex);
+  auto known = t.word_ids.find(word);
+  if (known == t.word_ids.end()) {
+    if (t.words.size() > kWordMask >> kWordShift) return id;
+    t.words.emplace_back(word);
+    known = t.word_ids.emplace(t.words.back(), static_cast<OriginId>(t.words.size() - 1)).first;
+  }
+  return (id & ~kWordMask) | known->second << kWordShift;
+}
+
+WordScope::WordScope(const char* word) : saved_(current) {
+  if (word && (current & kWordMask) == 0) current = with_word(current, word);
+}
+
+WordScope::~WordScope() { current = saved_; }
 
 void set_origin_hook(OriginId (*h)()) { hook = h; }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <source_location>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ OriginId origin_in_part(OriginId id, const std::string& name);
 OriginId current_origin();
 
 /// Sets the current origin for a scope; the outermost scope wins, so that a composite function
-/// keeps the user's line and not its own.
+/// keeps the user's line and not its own. Lines of the library itself set none.
 class OriginScope {
  public:
   explicit OriginScope(OriginId id);
@@ -42,6 +43,20 @@ class OriginScope {
 
  private:
   bool outermost_;
+};
+
+/// The origin where no scope is active and no script is asked: a function that has no expression of
+/// the user's to tell its line (function, fit, the rules of optimizers) takes it as an argument.
+/// Lines of the user's own code inside, as in a callback, stay theirs.
+class FallbackOrigin {
+ public:
+  explicit FallbackOrigin(const std::source_location& where);
+  ~FallbackOrigin();
+  FallbackOrigin(const FallbackOrigin&) = delete;
+  FallbackOrigin& operator=(const FallbackOrigin&) = delete;
+
+ private:
+  OriginId saved_;
 };
 
 /// Replaces the current origin whatever the outer scopes say: autodiff and rewrites use it to

@@ -11,7 +11,7 @@ class Arrays : public Source {
       fail(Fault::Value,
            fmt::format("arrays: {} names for {} arrays", names.size(), arrays.size()));
     for (std::size_t i = 0; i < arrays.size(); ++i) {
-      const Array& a = arrays[i];
+      const Array a = arrays[i].checked("arrays");
       if (a.shape.empty())
         fail(Fault::Shape, fmt::format("arrays: array {} has no axis of rows", i));
       if (a.shape[0] != arrays[0].shape[0])

@@ -186,6 +186,7 @@ class Select : public Source {
 }  // namespace
 
 SourcePtr slice(SourcePtr source, std::int64_t begin, std::int64_t end) {
+  required("slice", source);
   const std::int64_t rows = source->rows();
   auto place = [&](std::int64_t i) {
     return std::clamp<std::int64_t>(i < 0 ? i + rows : i, 0, rows);
@@ -196,17 +197,22 @@ SourcePtr slice(SourcePtr source, std::int64_t begin, std::int64_t end) {
 }
 
 SourcePtr concat(const std::vector<SourcePtr>& sources) {
+  for (const SourcePtr& source : sources) required("concat", source);
   return std::make_shared<Concat>(sources);
 }
 
-SourcePtr zip(const std::vector<SourcePtr>& sources) { return std::make_shared<Zip>(sources); }
+SourcePtr zip(const std::vector<SourcePtr>& sources) {
+  for (const SourcePtr& source : sources) required("zip", source);
+  return std::make_shared<Zip>(sources);
+}
 
 SourcePtr select(SourcePtr source, const std::vector<std::string>& names) {
-  return std::make_shared<Select>(std::move(source), names);
+  return std::make_shared<Select>(required("select", std::move(source)), names);
 }
 
 std::vector<SourcePtr> split(SourcePtr source, const std::vector<double>& shares,
                              std::optional<std::uint64_t> seed) {
+  required("split", source);
   double total = 0;
   for (double share : shares) {
     if (!(share >= 0)) fail(Fault::Value, fmt::format("split: a share of {}", share));

@@ -245,8 +245,9 @@ class Loader::Impl {
       std::rethrow_exception(error);
     } catch (const FileError&) {
       throw;
-    } catch (const Error& e) {
-      throw e.at(current_origin());
+    } catch (Error& e) {
+      e.locate(current_origin());
+      throw;
     }
   }
 
@@ -453,21 +454,25 @@ class Loader::Impl {
 };
 
 Loader::Loader(SourcePtr source, LoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
+    : impl_(std::make_unique<Impl>(required("Loader", std::move(source)), std::move(options))) {}
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
-const std::vector<Field>& Loader::fields() const { return impl_->fields(); }
-const Source& Loader::source() const { return impl_->source(); }
-std::int64_t Loader::rows() const { return impl_->used(); }
-std::int64_t Loader::batches() const { return impl_->batches(); }
-std::optional<Batch> Loader::next() { return impl_->next(); }
-bool Loader::wait(std::chrono::milliseconds time) { return impl_->wait(time); }
-void Loader::begin_epoch() { impl_->begin_epoch(); }
-LoaderState Loader::state() const { return impl_->state(); }
-void Loader::seek(const LoaderState& state) { impl_->seek(state); }
-LoaderMemory Loader::memory() const { return impl_->memory(); }
-int Loader::threads() const { return impl_->threads(); }
+Loader::Impl& Loader::made() const {
+  if (!impl_) fail(Fault::Type, "a Loader that was moved from was used");
+  return *impl_;
+}
+const std::vector<Field>& Loader::fields() const { return made().fields(); }
+const Source& Loader::source() const { return made().source(); }
+std::int64_t Loader::rows() const { return made().used(); }
+std::int64_t Loader::batches() const { return made().batches(); }
+std::optional<Batch> Loader::next() { return made().next(); }
+bool Loader::wait(std::chrono::milliseconds time) { return made().wait(time); }
+void Loader::begin_epoch() { made().begin_epoch(); }
+LoaderState Loader::state() const { return made().state(); }
+void Loader::seek(const LoaderState& state) { made().seek(state); }
+LoaderMemory Loader::memory() const { return made().memory(); }
+int Loader::threads() const { return made().threads(); }
 
 }  // namespace snug::data

@@ -44,7 +44,11 @@ struct LoaderMemory {
 struct Batch {
   std::vector<Array> arrays;
   std::int64_t epoch = 0, number = 0;
-  const Array& operator[](std::size_t i) const { return arrays[i]; }
+  const Array& operator[](std::size_t i) const {  // an Index error if there is none
+    if (i >= arrays.size())
+      fail(Fault::Index, fmt::format("array {} of a batch of {}", i, arrays.size()));
+    return arrays[i];
+  }
 };
 
 /// Batches of a source, made ahead by threads within a bound of memory. What comes depends on the
@@ -54,7 +58,7 @@ struct Batch {
 ///   for (int epoch = 0; epoch < 10; ++epoch)
 ///     while (auto batch = loader.next()) train(batch->arrays[0]);
 ///
-/// One thread at a time calls it.
+/// One thread at a time calls it. Using one that was moved from is a Type error.
 class Loader {
  public:
   explicit Loader(SourcePtr source, LoaderOptions options = {});
@@ -84,6 +88,7 @@ class Loader {
 
  private:
   class Impl;
+  Impl& made() const;
   std::unique_ptr<Impl> impl_;
 };
 

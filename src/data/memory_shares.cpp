@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/spelling.h"
 
 namespace snug::data {
 
@@ -58,8 +59,10 @@ MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
     if (shares.work_bytes > 0)
       text += fmt::format(", the work on rows {}", describe_bytes(shares.work_bytes));
     fail(Fault::Value, text,
-         fmt::format("give memory=\"{}MiB\" or more, or a smaller batch",
-                     ((windows + batches + shares.work_bytes) >> 20) + 1));
+         fmt::format(
+             "give {} or more, or a smaller batch",
+             option("memory",
+                    fmt::format("{}MiB", ((windows + batches + shares.work_bytes) >> 20) + 1))));
   }
   const int wanted =
       options.threads > 0

@@ -10,7 +10,8 @@ void Source::read(std::int64_t begin, std::int64_t count, std::span<std::byte* c
   if (begin < 0 || count < 0 || begin > rows_ - count)
     fail(Fault::Index,
          fmt::format("rows {} to {} of a source of {} rows", begin, begin + count, rows_));
-  SNUG_CHECK(out.size() == fields_.size(), "{} outputs for {} fields", out.size(), fields_.size());
+  if (out.size() != fields_.size())
+    fail(Fault::Value, fmt::format("read: {} outputs for {} fields", out.size(), fields_.size()));
   if (count > 0) read_rows(begin, count, out);
 }
 
@@ -37,6 +38,11 @@ std::size_t Source::field(std::string_view name) const {
   fail(Fault::Value,
        fmt::format("no field is named '{}'; there are {}", name, fmt::join(known, ", ")),
        near.empty() ? "" : fmt::format("did you mean '{}'?", near));
+}
+
+SourcePtr required(const char* what, SourcePtr source) {
+  if (!source) fail(Fault::Type, fmt::format("{}: the source is empty", what));
+  return source;
 }
 
 std::int64_t checked_product(std::span<const std::int64_t> sizes, std::int64_t width,

@@ -58,6 +58,9 @@ class Source {
 };
 using SourcePtr = std::shared_ptr<const Source>;
 
+/// A Type error that begins with `what` if there is no source.
+SourcePtr required(const char* what, SourcePtr source);
+
 /// Sizes that came from a file or a user, multiplied; a Value error that begins with `what` if the
 /// product is negative or no number of bytes that a machine has.
 std::int64_t checked_product(std::span<const std::int64_t> sizes, std::int64_t width,

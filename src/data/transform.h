@@ -24,7 +24,9 @@ class TransformRule {
 /// together.
 class Transform {
  public:
-  explicit Transform(std::shared_ptr<const TransformRule> rule) : rule_(std::move(rule)) {}
+  explicit Transform(std::shared_ptr<const TransformRule> rule) : rule_(std::move(rule)) {
+    if (!rule_) fail(Fault::Type, "a transform without a rule");
+  }
   Transform on(std::vector<std::string> fields) const;
   const TransformRule& rule() const { return *rule_; }
   const std::vector<std::string>& fields() const { return fields_; }  // empty: the first one

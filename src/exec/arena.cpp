@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "base/spelling.h"
 #include "target/free_memory.h"
 
 namespace snug {
@@ -50,8 +51,9 @@ void Arena::ensure(std::uint64_t bytes, std::string_view whose) {
       mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {
     claim_.drop();
-    fail(Fault::Memory, fmt::format("the system refused {} bytes for the arena", rounded),
-         "free memory, use smaller batches, or give a budget: function(..., memory=\"...\")");
+    fail_memory({.needed = rounded},
+                fmt::format("the system refused {} bytes for the arena", rounded),
+                "free memory, use smaller batches, or give a budget: " + option("memory", "..."));
   }
   mprotect(static_cast<std::byte*>(p) + rounded, page(), PROT_NONE);
   prefer_huge_pages(p, rounded);

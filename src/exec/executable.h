@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -96,7 +97,7 @@ struct BoundTransfer {
   std::uint64_t bytes;
 };
 
-/// Immutable; for one set of sizes.
+/// Immutable but for `ready`; for one set of sizes.
 struct Executable {
   const Lowered* lowered = nullptr;
   std::shared_ptr<const Planned> planned;
@@ -105,7 +106,9 @@ struct Executable {
   std::vector<BoundStep> steps;
   std::vector<BoundTransfer> transfers;  // as in the schedule
   bool parallel = false;                 // some step is worth the thread pool
+  int blas_buffers = 0;                  // the most that a step takes
   std::size_t max_operands = 0;
+  mutable std::atomic<bool> ready{false};  // to run
 };
 
 struct RunState;
@@ -153,6 +156,12 @@ bool serves(const Planned& planned, const Lowered& lowered, const TaskSizes& siz
 /// Binds a plan to sizes.
 std::unique_ptr<Executable> link(const Lowered& lowered, std::shared_ptr<const Planned> planned,
                                  PreparedTasks tasks, SizeBounds bounds);
+
+/// Makes the code that the libraries of its steps generate, before the first run; planning does
+/// without. A Memory error if the limits of the process leave too little for it.
+void make_ready(const Executable& executable);
+/// What that takes, about.
+void count_code(const Executable& executable, CodeCount& count);
 
 /// Sets the addresses of arena and constant buffers in state.buffers.
 void bind_arena(const Executable& executable, RunState& state);

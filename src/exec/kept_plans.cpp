@@ -10,7 +10,7 @@ namespace {
 std::atomic<std::int64_t> living{0}, died{0};
 
 void note_death(std::int64_t bytes) {
-  constexpr std::int64_t kTrimAfter = std::int64_t{4} << 20;
+  constexpr std::int64_t kTrimAfter = std::int64_t{1} << 20;
   living -= bytes;
   if ((died += bytes) < kTrimAfter) return;
   died = 0;

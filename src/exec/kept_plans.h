@@ -10,7 +10,7 @@ namespace snug {
 /// have made for its calls.
 std::int64_t bytes_of(const Executable& executable);
 
-/// Counts it as long as it lives. For every few MiB of those that died, what malloc keeps of them
+/// Counts it as long as it lives. For every MiB of those that died, what malloc keeps of them
 /// goes back to the system: plans are small, die on any thread, and leave pages between the arrays
 /// of the program that would otherwise stay.
 std::shared_ptr<const Executable> counted(std::unique_ptr<Executable> executable);

@@ -99,8 +99,9 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
       try {
         call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
                                           : find_library(l.program.library, n)->prepare(site);
-      } catch (const Error& e) {
-        throw e.at(n.origin);
+      } catch (Error& e) {
+        e.locate(n.origin);
+        throw;
       }
     }
     out.sizes.workspace.push_back(call ? call->workspace : 0);
@@ -175,6 +176,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       if (first_step[s.task] < 0) {
         b.call = std::move(tasks.calls[s.task]);
         b.parallel = b.call->parallel;
+        exe->blas_buffers = std::max(exe->blas_buffers, b.call->blas_buffers);
       }
       auto add = [&](Value v, bool write) {
         const Place& place = p.places.at(v);
@@ -195,9 +197,8 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       std::size_t size_values = 0;
       for (const auto& e : b.size_inputs) size_values += e.size();
       if (std::max(size_values, b.size_inputs.size()) > kMaxSizeValues)
-        throw Error(Fault::Unsupported,
-                    fmt::format("{} has more than {} sizes", n.op->name, kMaxSizeValues), {},
-                    n.origin);
+        throw UnsupportedError(fmt::format("{} has more than {} sizes", n.op->name, kMaxSizeValues),
+                               {}, n.origin);
       if (has(*n.op, kInPlace) && !t.in_place.empty()) {
         const Buffer& out = planned->schedule.buffers[s.writes[0]];
         const Buffer& in = planned->schedule.buffers[s.reads[0]];
@@ -241,6 +242,22 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     exe->transfers.push_back(
         {t.buffer, bytes_of(p, sizes, planned->schedule.buffers[t.buffer].value)});
   return exe;
+}
+
+void make_ready(const Executable& exe) {
+  if (exe.ready.load(std::memory_order_acquire)) return;
+  for (const BoundStep& step : exe.steps) try {
+      if (step.call) step.call->make_ready();
+    } catch (Error& e) {
+      e.locate(step.task->origin);
+      throw;
+    }
+  exe.ready.store(true, std::memory_order_release);
+}
+
+void count_code(const Executable& exe, CodeCount& count) {
+  for (const BoundStep& step : exe.steps)
+    if (step.call) step.call->count_code(count);
 }
 
 void bind_arena(const Executable& exe, RunState& state) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/interrupt.h"
+#include "base/label_error.h"
 #include "exec/loop_call.h"
 #include "plan/predict_task.h"
 
@@ -49,6 +50,7 @@ LoopCall::LoopCall(const Lowered& inner, const CallSite& site) : l_(inner) {
     body_ = instantiate(site, 0, last);
   }
   parallel = body_.exe->parallel;
+  blas_buffers = std::max(body_.exe->blas_buffers, last_.exe ? last_.exe->blas_buffers : 0);
   LoopPlan plain{body_.exe->planned, last_.exe ? last_.exe->planned : nullptr, 0};
   plain.seconds = plain.body->seconds * static_cast<double>(count_ - (plain.last ? 1 : 0)) +
                   (plain.last ? plain.last->seconds : 0);
@@ -93,7 +95,26 @@ LoopCall::Tables LoopCall::tables_for(const LoopPlan& plan) const {
   return t;
 }
 
+void LoopCall::make_ready() const {
+  snug::make_ready(*body_.exe);
+  if (last_.exe) snug::make_ready(*last_.exe);
+}
+
+void LoopCall::count_code(CodeCount& count) const {
+  snug::count_code(*body_.exe, count);
+  if (last_.exe) snug::count_code(*last_.exe, count);
+}
+
+namespace {
+/// Slices within slices count from the outer one's first row; an error leaves no trace.
+struct RowsOfSlices {
+  std::int64_t before = first_row_of_slice;
+  ~RowsOfSlices() { first_row_of_slice = before; }
+};
+}  // namespace
+
 void LoopCall::run(const RunArgs& args) const {
+  const RowsOfSlices rows;
   std::int64_t count = args.size_values[0][0];
   std::byte* w = args.workspace;
   auto* sizes = reinterpret_cast<std::int64_t*>(w + tables_.sizes);
@@ -130,6 +151,7 @@ void LoopCall::run(const RunArgs& args) const {
     evaluate_sizes(table, {symbols, table.symbols().size()}, {sizes, table.nodes().size()});
     if (checks_)
       check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
+    if (blocks_) first_row_of_slice = rows.before + index * block_rows_;
     run_steps(exe, state);
   }
 }
@@ -209,9 +231,9 @@ void LoopCall::refuse_unknown_sizes(const CallSite& site) const {
   }
   for (SizeId id : l_.key)
     if (unknown[id])
-      throw Error(Fault::Unsupported,
-                  "loop: a size inside the body depends on a value computed while it runs",
-                  "compute the size outside the loop", site.node->origin);
+      throw UnsupportedError(
+          "loop: a size inside the body depends on a value computed while it runs",
+          "compute the size outside the loop", site.node->origin);
 }
 
 std::size_t LoopCall::max_operands() const {

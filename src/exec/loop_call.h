@@ -19,6 +19,8 @@ struct LoopPlan {
 class LoopCall : public PreparedCall {
  public:
   LoopCall(const Lowered& inner, const CallSite& site);
+  void make_ready() const override;
+  void count_code(CodeCount& count) const override;
   void run(const RunArgs& args) const override;
 
   /// The body for some of the iterations.

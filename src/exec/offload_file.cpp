@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/spelling.h"
 #include "base/threads.h"
 
 namespace snug {
@@ -78,7 +79,8 @@ void OffloadFile::reserve(std::uint64_t bytes) {
       throw FileError(directory_,
                       fmt::format("offload: the call keeps {} in a file, {} are free",
                                   describe_bytes(bytes), describe_bytes(free)),
-                      code, "free room there, give another directory, or a larger memory=");
+                      code,
+                      "free room there, give another directory, or a larger " + option("memory"));
     }
     bytes_ = bytes;
   }

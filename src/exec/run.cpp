@@ -162,8 +162,9 @@ void run_steps(const Executable& exe, RunState& state) {
           run_library(b, *call, state, extents, interruptible);
         }
       }
-    } catch (const Error& e) {
-      throw e.at(b.task->origin);
+    } catch (Error& e) {
+      e.locate(b.task->origin);
+      throw;
     }
     if (!b.extents.empty() || !b.elements.empty()) {
       for (std::size_t i = 0; i < b.extents.size(); ++i) state.sizes[b.extents[i]] = extents[0];

@@ -6,12 +6,14 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/fork.h"
 #include "base/philox.h"
 #include "base/threads.h"
+#include "base/truth.h"
 #include "expr/exports.h"
 #include "expr/number.h"
 #include "expr/op_def.h"
@@ -20,9 +22,18 @@
 namespace snug {
 namespace {
 
-std::atomic<DType> float_x{DType::F32};
-std::atomic<CastPolicy> casts{CastPolicy::Custom};
-std::atomic<IntDivision> divisions{IntDivision::DefaultFloat};
+std::atomic<DType>& float_x() {
+  static std::atomic<DType> x{settings().float_x};
+  return x;
+}
+std::atomic<CastPolicy>& casts() {
+  static std::atomic<CastPolicy> policy{settings().cast_policy};
+  return policy;
+}
+std::atomic<IntDivision>& divisions() {
+  static std::atomic<IntDivision> division{settings().int_division};
+  return division;
+}
 
 /// Releases chains of any length without recursion: while one Apply dies on this thread, those it
 /// was the last to hold wait in a queue.
@@ -73,7 +84,7 @@ Array scalar_array(DType dtype, T value) {
 }
 
 Array autocast(std::int64_t v) {
-  if (casts == CastPolicy::NumpyFloatX) return scalar_array(DType::I64, v);
+  if (casts() == CastPolicy::NumpyFloatX) return scalar_array(DType::I64, v);
   DType t = v >= -128 && v <= 127              ? DType::I8
             : v >= -32768 && v <= 32767        ? DType::I16
             : v >= INT32_MIN && v <= INT32_MAX ? DType::I32
@@ -83,7 +94,7 @@ Array autocast(std::int64_t v) {
 
 Array autocast(double v) {
   DType x = default_float();
-  if (x != DType::F64 || casts == CastPolicy::NumpyFloatX) return scalar_array(x, v);
+  if (x != DType::F64 || casts() == CastPolicy::NumpyFloatX) return scalar_array(x, v);
   bool exact = std::isnan(v) || static_cast<double>(static_cast<float>(v)) == v;
   return scalar_array(exact ? DType::F32 : DType::F64, v);
 }
@@ -100,17 +111,17 @@ std::atomic<void (*)(const std::vector<Expr>&)> apply_hook{nullptr};
 
 }  // namespace
 
-DType default_float() { return float_x; }
+DType default_float() { return float_x(); }
 void set_default_float(DType dtype) {
   if (!is_float(dtype))
     fail(Fault::Value, fmt::format("floatX: {} is no float type", name_of(dtype)));
-  float_x = dtype;
+  float_x() = dtype;
 }
 
-CastPolicy cast_policy() { return casts; }
-void set_cast_policy(CastPolicy policy) { casts = policy; }
-IntDivision int_division() { return divisions; }
-void set_int_division(IntDivision division) { divisions = division; }
+CastPolicy cast_policy() { return casts(); }
+void set_cast_policy(CastPolicy policy) { casts() = policy; }
+IntDivision int_division() { return divisions(); }
+void set_int_division(IntDivision division) { divisions() = division; }
 
 std::string describe(const TensorType& type) {
   return fmt::format("{} {}", name_of(type.dtype), describe_shape(type.shape));
@@ -124,13 +135,17 @@ Expr::Expr(std::complex<double> value) : Expr(number_constant(autocast(value), v
 Expr::Expr(const Array& value) : Expr(constant(value)) {}
 
 const TensorType& Expr::type() const {
-  SNUG_CHECK(node_, "an empty expression was used");
+  if (!node_) fail_empty();
   return node_->type;
 }
-const std::string& Expr::name() const { return node_->name; }
+const std::string& Expr::name() const { return (*this)->name; }
 Expr Expr::named(std::string name) const {
-  node_->name = std::move(name);
+  (*this)->name = std::move(name);
   return *this;
+}
+void Expr::fail_empty() {
+  fail(Fault::Type, "an empty expression was used",
+       "it was never set, or moved from: ask `if (x)` first");
 }
 
 Apply::~Apply() = default;
@@ -158,7 +173,7 @@ Variable::~Variable() {
 }
 
 Constant::Constant(Array v, std::string name)
-    : Variable({v.dtype, v.shape, 0}, std::move(name)),
+    : Variable({v.dtype, v.checked("constant").shape, 0}, std::move(name)),
       value(std::make_shared<Array>(v.contiguous_copy())) {
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.shape[i] == 1) type.broadcast |= 1u << i;
@@ -216,7 +231,7 @@ Array Recipe::make() const {
 
 struct SharedVariable::Cell {
   const std::uint64_t id = next_shared_id++;
-  std::shared_mutex mutex;
+  ValueLock mutex;
   Array value;
   std::unique_ptr<Recipe> recipe;
   bool torn = false;  // a call was changing it when this process was forked
@@ -225,8 +240,7 @@ struct SharedVariable::Cell {
   /// Nobody who held the lock is here.
   static void free_in_child(void* self) {
     Cell& cell = *static_cast<Cell*>(self);
-    cell.torn |= !cell.mutex.try_lock_shared();
-    new (&cell.mutex) std::shared_mutex;
+    cell.torn |= cell.mutex.forget_holders();
   }
   void require_whole(const std::string& name) const {
     if (torn)
@@ -297,7 +311,8 @@ std::vector<Export> live_exports() {
 }
 
 SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broadcast)
-    : Variable({value.dtype, Dims(value.shape.size(), -1), broadcast}, std::move(name)),
+    : Variable({value.dtype, Dims(value.checked("shared").shape.size(), -1), broadcast},
+               std::move(name)),
       cell_(std::make_shared<Cell>()),
       id(cell_->id),
       mutex(cell_->mutex) {
@@ -305,6 +320,7 @@ SharedVariable::SharedVariable(Array value, std::string name, std::uint8_t broad
     if (type.broadcastable(i)) type.shape[i] = 1;
   check_fits(value);
   cell_->value = counted(value.bytes(), this->name, [&] { return value.contiguous_copy(); });
+  if (value.dtype == DType::Bool) make_bools(cell_->value.data, value.bytes());
 }
 
 SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t broadcast)
@@ -312,6 +328,11 @@ SharedVariable::SharedVariable(Recipe recipe, std::string name, std::uint8_t bro
       cell_(std::make_shared<Cell>()),
       id(cell_->id),
       mutex(cell_->mutex) {
+  std::int64_t bytes = size_of(recipe.dtype);
+  for (std::int64_t d : recipe.shape)
+    if (d < 0 || __builtin_mul_overflow(bytes, d, &bytes))
+      fail(Fault::Shape,
+           fmt::format("shared: an array of shape {} is impossible", describe_shape(recipe.shape)));
   cell_->recipe = std::make_unique<Recipe>(recipe);
   for (std::size_t i = 0; i < type.shape.size(); ++i)
     if (type.broadcastable(i)) type.shape[i] = 1;
@@ -364,13 +385,15 @@ Array& SharedVariable::value_locked() {
 
 Array SharedVariable::get_value(bool borrow) {
   std::optional<Array> out;
+  // What an open call is going to write, it may write in place.
+  if (OpenCalls::of_thread()->find(*this).written) borrow = false;
   {
-    std::shared_lock reader(mutex);
+    const ReadLock reader(*this);
     if (const Array* value = value_if_materialised())
       out = borrow ? *value : value->contiguous_copy();
   }
   if (!out) {
-    std::unique_lock writer(mutex);
+    const WriteLock writer(*this, "get_value");
     Array& value = value_locked();
     out = borrow ? value : value.contiguous_copy();
   }
@@ -385,20 +408,23 @@ Array SharedVariable::get_value(bool borrow) {
   return std::move(*out);
 }
 
-void SharedVariable::set_value(const Array& value) {
+void SharedVariable::set_value(const Array& given) {
+  const Array value = given.checked("set_value");
   check_fits(value);
   if (value.contiguous()) {
     // Into the same memory, if nobody else has it: a large variable need not have room twice.
-    std::unique_lock lock(mutex);
+    const WriteLock lock(*this, "set_value");
     Array& old = cell_->value;
     if (!cell_->recipe && old.shape == value.shape && old.storage.use_count() == 1) {
       if (value.bytes()) std::memcpy(old.data, value.data, static_cast<std::size_t>(value.bytes()));
+      if (value.dtype == DType::Bool) make_bools(old.data, value.bytes());
       cell_->torn = false;
       return;
     }
   }
   Array copy = counted(value.bytes(), name, [&] { return value.contiguous_copy(); });
-  std::unique_lock lock(mutex);
+  if (value.dtype == DType::Bool) make_bools(copy.data, copy.bytes());
+  const WriteLock lock(*this, "set_value");
   const NoFork whole;
   cell_->recipe.reset();
   cell_->value = std::move(copy);
@@ -406,7 +432,7 @@ void SharedVariable::set_value(const Array& value) {
 }
 
 Dims SharedVariable::shape() const {
-  std::shared_lock lock(mutex);
+  const ReadLock lock(*this);
   return cell_->recipe ? cell_->recipe->shape : cell_->value.shape;
 }
 
@@ -422,7 +448,8 @@ bool any_complex(const std::vector<Expr>& inputs) {
 std::vector<Expr> apply_on_complex(const OpDef& op, const std::vector<Expr>& inputs,
                                    const Attrs& attrs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    SNUG_CHECK(inputs[i], "{}: argument {} is an empty expression", op.name, i);
+    if (!inputs[i])
+      fail(Fault::Type, fmt::format("{}: argument {} is an empty expression", op.name, i));
   if (!op.on_complex)
     fail(Fault::Type, fmt::format("{}: is not defined for complex numbers", op.name),
          "take their real part, imaginary part or absolute value");
@@ -442,7 +469,8 @@ std::vector<Expr> apply_all(const OpDef& op, std::vector<Expr> inputs, Attrs att
   std::vector<Type> types(inputs.size());
   std::vector<std::vector<SizeId>> elements(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    SNUG_CHECK(inputs[i], "{}: argument {} is an empty expression", op.name, i);
+    if (!inputs[i])
+      fail(Fault::Type, fmt::format("{}: argument {} is an empty expression", op.name, i));
     Variable* v = inputs[i].get();
     auto [it, fresh] = seen.try_emplace(v, i);
     if (!fresh) {
@@ -506,6 +534,11 @@ Expr input(TensorType type, std::string name) {
 }
 
 Expr constant(Array value, std::string name) {
+  if (value.dtype == DType::Bool &&
+      (!value.contiguous() || has_other_than_bools(value.data, value.bytes()))) {
+    value = value.contiguous_copy();
+    make_bools(value.data, value.bytes());
+  }
   Ref<Variable> v(new Constant(std::move(value), std::move(name)));
   v->origin = current_origin();
   return Expr(v);
@@ -545,7 +578,7 @@ std::vector<Expr> topological(std::span<const Expr> roots, std::span<const Expr>
   };
   std::vector<Item> stack;
   for (const Expr& root : roots) {
-    stack.push_back({root.get(), false});
+    stack.push_back({root.operator->(), false});
     while (!stack.empty()) {
       Item item = stack.back();
       stack.pop_back();

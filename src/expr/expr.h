@@ -2,7 +2,6 @@
 #include <complex>
 #include <functional>
 #include <memory>
-#include <shared_mutex>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "base/ref.h"
 #include "expr/attrs.h"
 #include "expr/type.h"
+#include "expr/value_lock.h"
+#include "target/settings.h"
 
 namespace snug {
 
@@ -19,22 +20,19 @@ struct OpDef;
 class Variable;
 class SharedVariable;
 
-/// Theano's floatX: the dtype of float constructors and of divided integers. float32 at start.
+/// Theano's floatX: the dtype of float constructors and of divided integers. At start these are as
+/// settings() has them.
 DType default_float();
 void set_default_float(DType dtype);
 
-/// Theano's cast_policy. NumpyFloatX: Python numbers are int64 and the default float, and a float64
-/// that no operand is becomes the default float.
-enum class CastPolicy : std::uint8_t { Custom, NumpyFloatX };
 CastPolicy cast_policy();
 void set_cast_policy(CastPolicy policy);
-/// Theano's int_division: what a / b makes of integers.
-enum class IntDivision : std::uint8_t { DefaultFloat, Floor, Raise };
 IntDivision int_division();
 void set_int_division(IntDivision division);
 
 /// A handle on an expression: a node of a lasting graph that the user holds. Copying it shares the
-/// node; two handles are equal if they hold the same node.
+/// node; two handles are equal if they hold the same node. An empty one, as Expr() and one that was
+/// moved from, can be asked by `if` and assigned to; all else is a Type error.
 class Expr {
  public:
   Expr() = default;
@@ -50,7 +48,10 @@ class Expr {
 
   explicit operator bool() const { return static_cast<bool>(node_); }
   Variable* get() const { return node_.get(); }
-  Variable* operator->() const { return node_.get(); }
+  Variable* operator->() const {
+    if (!node_) fail_empty();
+    return node_.get();
+  }
   const Ref<Variable>& ref() const { return node_; }
   friend bool same(const Expr& a, const Expr& b) { return a.get() == b.get(); }
 
@@ -61,6 +62,7 @@ class Expr {
   Expr named(std::string name) const;  // sets the name, returns the same expression
 
  private:
+  [[noreturn]] static void fail_empty();
   Ref<Variable> node_;
 };
 
@@ -126,9 +128,12 @@ class SharedVariable : public Variable {
   /// Another variable of the same value: what is written to one is read from both.
   explicit SharedVariable(Ref<SharedVariable> of);
 
-  Array get_value(bool borrow = false);  // borrow: shares storage; updates then go to new storage
-  void set_value(const Array& value);    // converts nothing; the shape may change
-  Dims shape() const;                    // without materialising
+  /// borrow: shares storage; updates then go to new storage. In a callback it is the value before
+  /// the updates of the call.
+  Array get_value(bool borrow = false);
+  /// Converts nothing; the shape may change. A Value error in a callback of a call that uses it.
+  void set_value(const Array& value);
+  Dims shape() const;  // without materialising
   bool materialised() const { return recipe() == nullptr; }
   const Recipe* recipe() const;  // null once the value was needed
 
@@ -141,7 +146,7 @@ class SharedVariable : public Variable {
   Expr find_default_update();  // null if there is none
 
   // For the executor, which holds `mutex`.
-  std::shared_mutex& mutex;
+  ValueLock& mutex;
   Array& value_locked();  // materialises
   const Array* value_if_materialised() const;
   void check_fits(const Array& value) const;

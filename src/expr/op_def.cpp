@@ -275,6 +275,8 @@ RefTensor RefTensor::from(const Array& a) {
   RefTensor t = zeros(a.dtype, a.shape);
   for (std::int64_t k = 0, n = a.size(); k < n; ++k)
     t.set(k, t.floating() ? Number{a.at_double(k), 0} : Number{0, a.at_int(k)});
+  if (a.dtype == DType::Bool)
+    for (std::int64_t& i : t.i) i = i != 0;
   return t;
 }
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/derivative_mark.h"
 #include "base/fork.h"
+#include "base/origin_marks.h"
 #include "expr/op_def.h"
 #include "expr/rebuild.h"
 
@@ -37,7 +37,8 @@ static_assert(sizeof(Header) == 40 && std::endian::native == std::endian::little
 enum class Record : std::uint8_t { Input, Constant, Shared, Outside, Function, Apply };
 enum class Held : std::uint8_t { Value, Recipe, Apart, Alias };  // what is there of a shared one
 
-constexpr std::uint64_t kMarkedOrigin = 16;  // added to the number of frames: kDerivativeMark
+// Added to the number of frames of an origin: kDerivativeMark, and that a word follows.
+constexpr std::uint64_t kMarkedOrigin = 16, kOriginWithWord = 32;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;  // of an axis
 constexpr std::size_t kMaxDims = 8, kMaxName = 64, kMaxNames = 1000;
 
@@ -74,7 +75,7 @@ class Saver {
  public:
   Saver(std::span<const Expr> roots, const SaveOptions& options) : options_(options) {
     for (const Expr& e : roots) {
-      SNUG_CHECK(e, "save_graph: an empty expression");
+      if (!e) fail(Fault::Type, "save_graph: an empty expression");
       visit(e.get());
     }
     for (std::size_t i = 0; i < variables_.size(); ++i) {  // grows while it runs
@@ -199,7 +200,7 @@ class Saver {
       body_.number(numbers_.at(s.alias_of.get()));
       return;
     }
-    std::shared_lock lock(s.mutex);
+    const ReadLock lock(s);
     if (const Recipe* r = s.recipe()) {
       body_.byte(static_cast<std::uint8_t>(Held::Recipe));
       dtype(r->dtype);
@@ -277,7 +278,10 @@ class Saver {
     auto [it, fresh] = origins_.try_emplace(id, origins_.size() + 1);
     if (fresh) {
       std::vector<Frame> frames = frames_of(id);
-      origin_bytes_.number(frames.size() + (is_derivative(id) ? kMarkedOrigin : 0));
+      const std::string_view word = word_of(id);
+      origin_bytes_.number(frames.size() + (is_derivative(id) ? kMarkedOrigin : 0) +
+                           (word.empty() ? 0 : kOriginWithWord));
+      if (!word.empty()) origin_bytes_.number(text_number(word));
       for (const Frame& f : frames) {
         origin_bytes_.number(text_number(f.file));
         origin_bytes_.integer(f.line);
@@ -422,9 +426,12 @@ class Loader {
 
   OriginId read_origin() {
     std::uint64_t n = number();
+    const bool worded = n >= kOriginWithWord;
+    if (worded) n -= kOriginWithWord;
     const bool marked = n >= kMarkedOrigin;
     if (marked) n -= kMarkedOrigin;
     if (n > kMaxOriginFrames) damaged("an origin of too many frames");
+    const std::string word = worded ? text() : "";
     std::vector<Frame> frames;
     for (std::uint64_t i = 0; i < n; ++i) {
       Frame f;
@@ -433,7 +440,8 @@ class Loader {
       f.function = text();
       frames.push_back(std::move(f));
     }
-    const OriginId id = intern_origin(frames);
+    OriginId id = intern_origin(frames);
+    if (worded) id = with_word(id, word);
     return marked ? as_derivative(id) : id;
   }
 
@@ -638,8 +646,8 @@ class Loader {
       check_indices(name, inputs);
       outputs = apply_all(op, std::move(inputs), std::move(attrs));
     } catch (const Error& e) {
-      throw Error(Fault::Value, fmt::format("load_graph: {} cannot be made: {}", name, e.message()),
-                  e.hint());
+      throw ValueError(fmt::format("load_graph: {} cannot be made: {}", name, e.message()),
+                       e.hint());
     } catch (const std::length_error& e) {
       damaged(fmt::format("{}: {}", name, e.what()));
     }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/spelling.h"
 #include "graph/substitute_sizes.h"
 
 namespace snug {
@@ -25,9 +26,11 @@ class Walk {
              fmt::format("givens: {} is {}, what stands for it is {}", label(from),
                          describe(from.type()), describe(to.type())),
              from.ndim() == to.ndim()
-                 ? fmt::format("cast it: T.cast(value, '{}')", name_of(from.type().dtype))
-                 : "give it the same number of dimensions: value[0], value.dimshuffle(...) or "
-                   "value.reshape(...)");
+                 ? "cast it: " + cast_of("value", from.type().dtype)
+                 : spelled(
+                       "give it the same number of dimensions by subtensor, dimshuffle or reshape",
+                       "give it the same number of dimensions: value[0], "
+                       "value.dimshuffle(...) or value.reshape(...)"));
     }
     for (const Expr& in : args.inputs) inputs_.insert(in.get());
   }
@@ -57,9 +60,8 @@ class Walk {
         continue;
       }
       if (state == 1)
-        throw Error(Fault::Value,
-                    fmt::format("givens: {} depends on itself", label(Expr(Ref<Variable>(v)))),
-                    "a given must not reach the expression it stands for", v->origin);
+        throw ValueError(fmt::format("givens: {} depends on itself", label(Expr(Ref<Variable>(v)))),
+                         "a given must not reach the expression it stands for", v->origin);
       state = 1;
       stack.push_back({v, true});
       if (Variable* to = resolve(v); to != v) {
@@ -139,6 +141,9 @@ Captured capture(const CaptureArgs& args) {
            "only variables made by shared() keep a value between calls");
     if (!updated.insert(shared->id).second)
       fail(Fault::Value, fmt::format("updates: {} is updated twice", label(target)));
+    if (!value)
+      fail(Fault::Type,
+           fmt::format("updates: the new value of {} is an empty expression", label(target)));
     updates.emplace_back(shared, value);
   }
   Walk walk(args);
@@ -156,14 +161,12 @@ Captured capture(const CaptureArgs& args) {
   for (const auto& [shared, value] : updates) {
     const TensorType &a = shared->type, &b = value.type();
     if (a.dtype != b.dtype || a.ndim() != b.ndim())
-      throw Error(Fault::Type,
-                  fmt::format("updates: {} is {} with {} dimensions, its new value is {} with {}",
-                              label(Expr(Ref<Variable>(shared))), name_of(a.dtype), a.ndim(),
-                              name_of(b.dtype), b.ndim()),
-                  a.dtype != b.dtype
-                      ? fmt::format("cast the new value: cast(value, '{}')", name_of(a.dtype))
-                      : "",
-                  value->origin);
+      throw TypeError(
+          fmt::format("updates: {} is {} with {} dimensions, its new value is {} with {}",
+                      label(Expr(Ref<Variable>(shared))), name_of(a.dtype), a.ndim(),
+                      name_of(b.dtype), b.ndim()),
+          a.dtype != b.dtype ? "cast the new value: " + cast_of("value", a.dtype) : "",
+          value->origin);
   }
 
   std::map<std::uint64_t, std::vector<SharedVariable*>> shared_by_id;  // twins are one input
@@ -213,18 +216,18 @@ Captured capture(const CaptureArgs& args) {
       continue;
     }
     if (!v->owner)
-      throw Error(Fault::Missing,
-                  fmt::format("{} ({}) is needed but is no input of the function",
-                              v->name.empty() ? "an unnamed variable" : v->name, describe(v->type)),
-                  "add it to inputs, give it a value by givens, or use a shared variable",
-                  v->origin);
+      throw MissingError(
+          fmt::format("{} ({}) is needed but is no input of the function",
+                      v->name.empty() ? "an unnamed variable" : v->name, describe(v->type)),
+          "add it to inputs, give it a value by givens, or use a shared variable", v->origin);
     Apply* a = v->owner.get();
     if (has(*a->op, kPairView)) {
       const Value pairs = values.at(a->inputs[0].get());
       if (is_complex(v->type.dtype) && !b.sizes().is(b.type(pairs).dims.back(), 2))
-        throw Error(Fault::Shape,
-                    fmt::format("{}: the last axis is not known to be 2", a->op->name),
-                    "make it known: specify_shape(x, (..., 2))", v->origin);
+        throw ShapeError(fmt::format("{}: the last axis is not known to be 2", a->op->name),
+                         spelled("make it known: specify_shape(x, {..., 2})",
+                                 "make it known: specify_shape(x, (..., 2))"),
+                         v->origin);
       values[v] = pairs;
       continue;
     }
@@ -244,9 +247,9 @@ Captured capture(const CaptureArgs& args) {
         inner = slot;
         for (const auto& source : slot->runtime_sources())
           if (!source.extent && slot->sizes().symbol_of(source.symbol).high == SizeTable::kNoSize)
-            throw Error(Fault::Unsupported,
-                        "loop: a size inside the body depends on a value computed while it runs",
-                        "compute the size outside the loop", v->origin);
+            throw UnsupportedError(
+                "loop: a size inside the body depends on a value computed while it runs",
+                "compute the size outside the loop", v->origin);
       }
       Value out = b.add(*a->op, std::move(inputs), std::move(attrs), inner);
       it = applied.emplace(a, out).first;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
 
 namespace snug {
 

@@ -79,6 +79,7 @@ void Checkpoints::save(std::int64_t step, const TensorFile& state, bool best) {
   const TensorFile whole = with_metadata(step, state);
   const std::string path = path_of(step);
   save_hashed(path, whole);
+  valid_[fs::path(path).filename().string()] = true;
   if (best) link_best(path, whole);
   remove_old();
 }
@@ -114,25 +115,48 @@ bool Checkpoints::any() const {
   return !names.empty() && step_of(names[0]) >= 0;
 }
 
-void Checkpoints::remove_old() const {
+TensorFile Checkpoints::load_checkpoint(const std::string& name) const {
+  const std::string path = (fs::path(folder_) / name).string();
+  TensorFile state = load_hashed(path);
+  const auto format = state.metadata.find("format");
+  if (format == state.metadata.end() || format->second != kCheckpointFormat)
+    fail(Fault::Value, fmt::format("{}: is no checkpoint", path));
+  return state;
+}
+
+bool Checkpoints::valid(const std::string& name) {
+  const auto known = valid_.find(name);
+  if (known != valid_.end()) return known->second;
+  try {
+    load_checkpoint(name);
+    return valid_[name] = true;
+  } catch (const Error&) {
+    return valid_[name] = false;
+  }
+}
+
+void Checkpoints::remove_old() {
+  // Damaged files among the newest do not count: those that are kept can be gone on from.
   int kept = 0;
-  for (const std::string& name : newest_first())
-    if (step_of(name) >= 0 && ++kept > keep_) unlink((fs::path(folder_) / name).c_str());
+  for (const std::string& name : newest_first()) {
+    if (step_of(name) < 0) continue;
+    if (kept >= keep_)
+      unlink((fs::path(folder_) / name).c_str());
+    else
+      kept += valid(name);
+  }
   for (const std::string& name : names_in(folder_))
     if (left_behind(name)) unlink((fs::path(folder_) / name).c_str());
 }
 
-std::optional<Checkpoints::Found> Checkpoints::load_newest(
-    std::vector<std::string>* skipped) const {
+std::optional<Checkpoints::Found> Checkpoints::load_newest(std::vector<std::string>* skipped) {
   for (const std::string& name : newest_first()) {
-    const std::string path = (fs::path(folder_) / name).string();
     try {
-      Found found{path, load_hashed(path)};
-      const auto format = found.state.metadata.find("format");
-      if (format == found.state.metadata.end() || format->second != kCheckpointFormat)
-        fail(Fault::Value, fmt::format("{}: is no checkpoint", path));
+      Found found{(fs::path(folder_) / name).string(), load_checkpoint(name)};
+      valid_[name] = true;
       return found;
     } catch (const Error& error) {
+      valid_[name] = false;
       if (skipped) skipped->push_back(error.message());
     }
   }

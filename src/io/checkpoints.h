@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ class Checkpoints {
   /// Makes the folder if it is not there.
   explicit Checkpoints(std::string folder, int keep = 2);
 
-  /// Writes a checkpoint; then removes all but the newest `keep`, and what killed writers left
-  /// behind. An error loses nothing that was there before.
+  /// Writes a checkpoint; then removes what is older than the newest `keep` valid ones, and what
+  /// killed writers left behind. An error loses nothing that was there before.
   void save(std::int64_t step, const TensorFile& state, bool best = false);
   /// The best one alone.
   void save_best(std::int64_t step, const TensorFile& state);
@@ -27,7 +28,7 @@ class Checkpoints {
   };
   /// The newest valid one; none if there is none. `skipped` gets a text for every file that is
   /// damaged or foreign: "NAME: WHY".
-  std::optional<Found> load_newest(std::vector<std::string>* skipped = nullptr) const;
+  std::optional<Found> load_newest(std::vector<std::string>* skipped = nullptr);
 
   bool any() const;  // valid or not
 
@@ -38,10 +39,13 @@ class Checkpoints {
   std::string path_of(std::int64_t step) const;
   std::vector<std::string> newest_first() const;
   void link_best(const std::string& path, const TensorFile& state) const;
-  void remove_old() const;
+  TensorFile load_checkpoint(const std::string& name) const;
+  bool valid(const std::string& name);  // looked at once
+  void remove_old();
 
   std::string folder_;
   int keep_;
+  std::map<std::string, bool> valid_;  // what is known of files, by name
 };
 
 /// Metadata that every checkpoint has.

@@ -143,7 +143,7 @@ void save_npz(const std::string& path, const TensorFile& file) {
     if (!names.insert(t.name).second || t.name.size() > 0xFFF0)
       fail(Fault::Value, fmt::format("npz: two arrays are named \"{}\", or its name is too long",
                                      t.name.substr(0, 80)));
-    const Array array = t.array.contiguous() ? t.array : t.array.contiguous_copy();
+    const Array array = t.array.contiguous() ? t.array.checked(t.name) : t.array.contiguous_copy();
     const std::string head = npy_head(t);
     const Member m{t.name + ".npy", crc_of(head, array),
                    head.size() + static_cast<std::uint64_t>(array.bytes()), at};

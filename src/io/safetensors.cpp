@@ -262,7 +262,7 @@ Image image_of(const TensorFile& file) {
                        {"shape", std::vector<std::int64_t>(a.shape.begin(), a.shape.end())},
                        {"data_offsets", {at, at + a.bytes()}}};
     at += a.bytes();
-    out.arrays.push_back(a.contiguous() ? a : a.contiguous_copy());
+    out.arrays.push_back(a.contiguous() ? a.checked("save") : a.contiguous_copy());
   }
   std::string text;
   try {

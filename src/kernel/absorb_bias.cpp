@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/origin_marks.h"
 #include "kernel/program.h"
 
 namespace snug {
@@ -33,10 +34,13 @@ class Absorber {
       }
       const Parts parts = *parts_of(last_[id]);
       const Node& dot = g_.node(parts.dot);
-      OriginOverride origin(dot.origin);
+      const bool relu = last_[id] != id;
+      OriginOverride origin(word_of(dot.origin).empty()
+                                ? with_word(dot.origin, relu ? "dot, add, relu" : "dot, add")
+                                : dot.origin);
       auto moved = [&](Value v) { return map[v.node][v.output]; };
       map[id] = {b.add(kAffineOp, {moved(dot.inputs[0]), moved(dot.inputs[1]), moved(parts.bias)},
-                       Attrs{{"relu", last_[id] != id}})};
+                       Attrs{{"relu", relu}})};
     }
     return std::move(b).finish_as(g_, map);
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/origin_marks.h"
 #include "kernel/program.h"
 
 namespace snug {
@@ -182,12 +183,17 @@ class Turner {
     values.resize(g_.node(v).types.size());
     if (!values[v.output]) {
       natively_plain_.insert(v);
-      values[v.output] = shuffled(plain(v), {kToLast.begin(), kToLast.end()});
+      const Value given = plain(v);
+      const OriginOverride origin(as_channels_last(current_origin()));
+      values[v.output] = shuffled(given, {kToLast.begin(), kToLast.end()});
     }
     return *values[v.output];
   }
 
-  void made_last(std::uint32_t id, Value first) {
+  /// A node whose results are images with channels last.
+  void make_last(std::uint32_t id, const OpDef& op, std::vector<Value> inputs, Attrs attrs) {
+    const OriginOverride origin(as_channels_last(current_origin()));
+    const Value first = b_.add(op, std::move(inputs), std::move(attrs));
     for (std::uint32_t k = 0; k < g_.node(id).types.size(); ++k)
       last_[id].push_back(Value{first.node, k});
   }
@@ -217,7 +223,7 @@ class Turner {
       for (Value v : n.inputs) inputs.push_back(last(v));
       Attrs attrs = n.attrs;
       attrs.set("axis", kFromLast[static_cast<std::size_t>(n.attrs.integer("axis"))]);
-      made_last(id, b_.add(*n.op, std::move(inputs), std::move(attrs)));
+      make_last(id, *n.op, std::move(inputs), std::move(attrs));
       return true;
     }
     return false;
@@ -233,11 +239,15 @@ class Turner {
     std::vector<Value> inputs;
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
       inputs.push_back(bit(op.in, i) ? last(n.inputs[i]) : plain(n.inputs[i]));
+    // Users know the op by the name without "_last".
+    const OriginId now = current_origin();
+    const OriginOverride origin(word_of(now).empty() ? with_word(now, op.name) : now);
+    if (op.out) {
+      make_last(id, op.last, std::move(inputs), n.attrs);
+      return true;
+    }
     const Value made = b_.add(op.last, std::move(inputs), n.attrs);
-    if (op.out)
-      made_last(id, made);
-    else
-      for (std::uint32_t k = 0; k < n.types.size(); ++k) plain_[id].push_back({made.node, k});
+    for (std::uint32_t k = 0; k < n.types.size(); ++k) plain_[id].push_back({made.node, k});
     return true;
   }
 
@@ -247,7 +257,7 @@ class Turner {
       if (g_.type(v).ndim() != 4) return false;
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back(last(v));
-    made_last(id, b_.add(*n.op, std::move(inputs), n.attrs));
+    make_last(id, *n.op, std::move(inputs), n.attrs);
     return true;
   }
 

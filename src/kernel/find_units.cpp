@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/words.h"
 #include "kernel/cluster.h"
 
 namespace snug {
@@ -34,9 +35,8 @@ class UnitFinder {
     if (has(*n.op, kView)) return NodeKind::MemoryView;
     if (has(*n.op, kElementwise | kReduction | kGenerator)) return NodeKind::Fused;
     if (find_library(library_, n)) return NodeKind::Library;
-    throw Error(
-        Fault::Unsupported,
-        fmt::format("{}: not supported on cpu for {}", n.op->name, name_of(n.types[0].dtype)), {},
+    throw UnsupportedError(
+        fmt::format("{}: not supported on cpu for {}", word_for(n), name_of(n.types[0].dtype)), {},
         n.origin);
   }
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -47,15 +48,34 @@ struct RunArgs {
   bool interruptible = false;  // shared variables are still as they were: a request to stop holds
 };
 
+/// Bytes of code that libraries generate, of several calls that may share it.
+class CodeCount {
+ public:
+  void add(const void* which, std::uint64_t bytes) {
+    if (counted_.insert(which).second) bytes_ += bytes;
+  }
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::set<const void*> counted_;
+  std::uint64_t bytes_ = 0;
+};
+
 /// A call made ready for given sizes: immutable, may run on several threads at once. `run` throws
 /// an Error if the data make it fail (only ops with kMayFail), and allocates nothing of ours.
 class PreparedCall {
  public:
   virtual ~PreparedCall() = default;
+  /// Makes the code that libraries generate, which planning does without. Before the first run;
+  /// more often does nothing. A Memory error if the limits of the process leave too little for it.
+  virtual void make_ready() const {}
+  /// What `make_ready` takes at first, about.
+  virtual void count_code(CodeCount&) const {}
   virtual void run(const RunArgs& args) const = 0;
   std::uint64_t workspace = 0;
   double seconds = 0;     // predicted, of loops; 0: by its sizes
   bool parallel = false;  // worth the thread pool whatever its sizes
+  int blas_buffers = 0;   // that OpenBLAS takes at a time, besides those it has from the start
 };
 
 struct LibraryEntry {

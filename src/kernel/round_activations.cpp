@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
 #include "kernel/program.h"
 
 namespace snug {

@@ -139,6 +139,7 @@ LayerPtr reshape(const std::vector<std::int64_t>& sizes) {
 }
 LayerPtr dropout(double p) { return std::make_shared<Dropout>(p); }
 LayerPtr call(std::function<Expr(const Expr& x, Pass& pass)> f, std::string name) {
+  if (!f) fail(Fault::Type, fmt::format("{}: the function is empty", name));
   return std::make_shared<Call>(std::move(f), std::move(name));
 }
 

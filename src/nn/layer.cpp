@@ -38,6 +38,12 @@ struct PathScope {
 
 }  // namespace
 
+std::int64_t Parameter::size() const {
+  const SharedVariable* const shared = as_shared(variable);
+  if (!shared) fail(Fault::Type, fmt::format("parameter {}: is no shared variable", name));
+  return product(shared->shape());
+}
+
 Expr Layer::operator()(const Arg& x, Pass& pass) {
   Scope scope(x);
   require_expr("layer", x.expr);
@@ -56,13 +62,13 @@ Expr Layer::call_inner(const Expr& x, Pass& pass, const std::string& name) {
   try {
     make_for(&x, pass.path, pass.seed);
     const OriginOverride origin(leaf && !pass.path.empty()
-                                    ? origin_in_part(current_origin(), pass.path)
+                                    ? origin_in_part(current_origin(), "layer " + pass.path)
                                     : current_origin());
     y = forward(x, pass);
-  } catch (const Error& e) {
-    if (!leaf || e.fault() == Fault::Internal) throw;
-    throw Error(e.fault(), fmt::format("{} ({})", e.message(), place_of(pass.path, *this)),
-                e.hint(), e.origin());
+  } catch (Error& e) {
+    if (leaf && e.fault() != Fault::Internal)
+      e.reword(fmt::format("{} ({})", e.message(), place_of(pass.path, *this)), e.hint());
+    throw;
   }
   if (pass.visited && (leaf || !own().empty())) pass.visited({pass.path, *this, x, y});
   return y;
@@ -107,7 +113,8 @@ void Layer::add(const std::string& name, const Dims& shape, const Initialiser& i
       {name, initialiser.make(full, shape, fans, seed_of(making_seed_, full)), trainable});
 }
 
-void Layer::build(const Dims& sizes, std::uint64_t seed, DType dtype) {
+void Layer::build(const Dims& sizes, std::uint64_t seed, DType dtype, Here where) {
+  const FallbackOrigin origin(where);
   Pass pass{.seed = seed};
   (*this)(input({dtype, sizes, 0}), pass);
 }

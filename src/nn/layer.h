@@ -29,7 +29,7 @@ struct Parameter {
   bool trainable = true;  // false: a buffer, as running statistics, or of a frozen layer
   Expr mask = {};         // shared bools: where updates are let through (nn/prune.h); null: all
 
-  std::int64_t size() const { return product(as_shared(variable)->shape()); }
+  std::int64_t size() const;
   std::int64_t bytes() const { return size() * size_of(variable.dtype()); }
 };
 
@@ -72,7 +72,8 @@ class Layer : public std::enable_shared_from_this<Layer> {
   Expr call_inner(const Expr& x, Pass& pass, const std::string& name);
 
   /// Makes all parameters for inputs of these sizes; -1: any. No value is computed.
-  void build(const Dims& input, std::uint64_t seed = kDefaultSeed, DType dtype = default_float());
+  void build(const Dims& input, std::uint64_t seed = kDefaultSeed, DType dtype = default_float(),
+             Here where = Here::current());
   /// Of this layer and those inside it, by name; what occurs twice counts once. An error if the
   /// size of an input is not known yet.
   std::vector<Parameter> parameters();

@@ -21,9 +21,16 @@ void require_both(const char* what, const Arg& a, const Arg& b) {
   require_expr(what, b.expr);
 }
 
-/// Targets of the sizes that the predictions `p` need: those of its first axes. Errors name `what`
-/// instead of the op that meets both first.
-Expr with_sizes_of(const char* what, const Expr& p, const Expr& y) {
+/// The sizes of the first axes.
+std::vector<Expr> leading_sizes(const Expr& x, int count) {
+  std::vector<Expr> sizes;
+  for (int i = 0; i < count; ++i) sizes.push_back(shape_i(x, i));
+  return sizes;
+}
+
+/// Targets (or weights) of the sizes that the predictions `p` need: those of its first axes. Errors
+/// name `what` instead of the op that meets both first.
+Expr with_sizes_of(const char* what, const Expr& p, const Expr& y, const char* these = "targets") {
   std::vector<Expr> wanted;
   for (int i = 0; i < y.ndim(); ++i) {
     const bool stretches = ((p.type().broadcast | y.type().broadcast) >> i & 1) != 0;
@@ -32,7 +39,7 @@ Expr with_sizes_of(const char* what, const Expr& p, const Expr& y) {
   if (wanted.empty()) return y;
   return apply(ops::broadcast_to, {y, make_vector(wanted)},
                {{"broadcast", std::int64_t{y.type().broadcast}},
-                {"for", std::string("targets")},
+                {"for", std::string(these)},
                 {"who", std::string(what)}});
 }
 
@@ -75,7 +82,7 @@ Classes classes_of(const char* what, const Arg& given, const Arg& targets, std::
   p = moveaxis(p, {axis}, {-1});
   if (!numbers)
     return {p, cast(with_sizes_of(what, p, moveaxis(y, {axis}, {-1})), p.dtype()), false};
-  y = with_sizes_of(what, p, y);
+  y = checked_labels(what, with_sizes_of(what, p, y), shape_i(p, -1));
   if (p.ndim() == 1) return {dimshuffle(p, {-1, 0}), dimshuffle(y, {-1}), true};
   if (p.ndim() > 2) {
     p = snug::reshape(p, {int64_constant(-1), shape_i(p, -1)});
@@ -90,7 +97,19 @@ Expr hits(const char* what, const Arg& predictions, const Arg& targets, std::int
   return eq(argmax(c.scores, -1), c.numbers ? c.targets : argmax(c.targets, -1));
 }
 
-Expr part_of(const Expr& hits) { return mean(cast(hits, default_float())); }
+/// `hits`: one per example, in the order of the axes of the predictions without the class axis.
+Expr part_of(const char* what, const Expr& hits, const Arg& predictions, std::int64_t axis,
+             const std::string& reduction) {
+  Expr each = cast(hits, default_float());
+  if (reduction == "none" && each.ndim() != predictions.expr.ndim() - 1) {
+    std::vector<Expr> sizes;
+    const int ndim = predictions.expr.ndim();
+    for (int k = 0; k < ndim; ++k)
+      if (k != normal_axis(what, axis, ndim)) sizes.push_back(shape_i(predictions, k));
+    each = snug::reshape(each, sizes);
+  }
+  return reduced(what, each, reduction);
+}
 
 }  // namespace
 
@@ -100,13 +119,7 @@ Expr cross_entropy(const Arg& logits, const Arg& targets, const std::string& red
   Classes c = classes_of("cross_entropy", logits, targets, axis);
   if (!c.numbers)
     return reduced("cross_entropy", -sum(c.targets * log_softmax(c.scores), -1), reduction);
-  // No index from the end: what is below 0 is an error, as what is too large.
-  Expr y = c.targets;
-  if (is_signed_int(y.dtype())) {
-    const Expr numbers = cast(y, DType::I64), zero = int64_constant(0);
-    y = numbers - switch_(lt(numbers, zero), shape_i(c.scores, -1), zero);
-  }
-  Expr loss = crossentropy_softmax_1hot(c.scores, y).loss;
+  Expr loss = neg(subtensor(log_softmax(c.scores), {arange(shape_i(c.scores, 0)), c.targets}));
   if (reduction == "none") loss = snug::reshape(loss, shape(targets));
   return reduced("cross_entropy", loss, reduction);
 }
@@ -147,25 +160,54 @@ Expr hinge(const Arg& predictions, const Arg& targets, const std::string& reduct
   return reduced("hinge", snug::relu(typed_number(1, p.dtype()) - p * y), reduction);
 }
 
-Expr accuracy(const Arg& predictions, const Arg& targets, std::int64_t axis) {
+Expr accuracy(const Arg& predictions, const Arg& targets, std::int64_t axis,
+              const std::string& reduction) {
   Scope scope(predictions);
-  return part_of(hits("accuracy", predictions, targets, axis));
+  return part_of("accuracy", hits("accuracy", predictions, targets, axis), predictions, axis,
+                 reduction);
 }
 
-Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis) {
+Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis,
+                const std::string& reduction) {
   Scope scope(predictions);
   Expr hit = hits("mean_error", predictions, targets, axis);
-  return part_of(eq(hit, typed_number(0, hit.dtype())));
+  return part_of("mean_error", eq(hit, typed_number(0, hit.dtype())), predictions, axis, reduction);
 }
 
-Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k, std::int64_t axis) {
+Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k, std::int64_t axis,
+                    const std::string& reduction) {
   Scope scope(predictions);
   if (k < 1) fail(Fault::Value, fmt::format("top_k_accuracy: k is {}, it must be positive", k));
   Classes c = classes_of("top_k_accuracy", predictions, targets, axis);
   Expr target = c.numbers ? c.targets : argmax(c.targets, -1);
   Expr of_target = take_along_axis(c.scores, expand_dims(target, -1), -1);
   Expr above = sum(cast(gt(c.scores, addbroadcast(of_target, {-1})), DType::I64), -1);
-  return part_of(lt(above, int64_constant(k)));
+  return part_of("top_k_accuracy", lt(above, int64_constant(k)), predictions, axis, reduction);
+}
+
+WeightedSum weighted_sum(const char* what, const Arg& values, const Arg& weights) {
+  Scope scope(values);
+  require_both(what, values, weights);
+  Expr each = values.expr, w = weights.expr;
+  if (each.ndim() == 0)
+    fail(Fault::Type,
+         fmt::format("{} is one number per batch, which weights of rows cannot reach", what),
+         "let it give one number per row");
+  // (rows, 1) is as good as (rows).
+  while (w.ndim() > each.ndim() && w.type().shape[static_cast<std::size_t>(w.ndim() - 1)] == 1)
+    w = snug::reshape(w, leading_sizes(w, w.ndim() - 1));
+  if (w.ndim() > each.ndim() || w.ndim() == 0 || is_complex(w.dtype()))
+    fail(Fault::Type,
+         fmt::format("{}: the weights are {}, for values of {} dimensions", what,
+                     snug::describe(w.type()), each.ndim()),
+         "give one weight per row, or one per label");
+  if (w.ndim() < each.ndim()) {
+    std::vector<std::int64_t> others;
+    for (int k = w.ndim(); k < each.ndim(); ++k) others.push_back(k);
+    each = mean(each, others);
+  }
+  w = with_sizes_of(what, each, w, "weights");
+  return {sum(each * cast(w, each.dtype())), sum(cast(w, DType::F64))};
 }
 
 }  // namespace snug::nn

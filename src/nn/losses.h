@@ -24,14 +24,28 @@ Expr huber(const Arg& predictions, const Arg& targets, double delta = 1,
 /// max(0, 1 - predictions * targets) for targets of -1 and 1.
 Expr hinge(const Arg& predictions, const Arg& targets, const std::string& reduction = "mean");
 
-// ---- metrics, in the default float type ----
+// ---- metrics, in the default float type; "none" gives 0 or 1 per example ----
 
 /// The part of the examples whose largest prediction is the target. Targets as in cross_entropy.
-Expr accuracy(const Arg& predictions, const Arg& targets, std::int64_t axis = -1);
+Expr accuracy(const Arg& predictions, const Arg& targets, std::int64_t axis = -1,
+              const std::string& reduction = "mean");
 /// ... whose target has fewer than k predictions above it.
 Expr top_k_accuracy(const Arg& predictions, const Arg& targets, std::int64_t k = 5,
-                    std::int64_t axis = -1);
+                    std::int64_t axis = -1, const std::string& reduction = "mean");
 /// 1 - accuracy
-Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis = -1);
+Expr mean_error(const Arg& predictions, const Arg& targets, std::int64_t axis = -1,
+                const std::string& reduction = "mean");
+
+// ---- weights ----
+
+/// A weighted mean in two parts, which add up over slices and batches.
+struct WeightedSum {
+  Expr sum;     // of weights * values
+  Expr weight;  // the sum of the weights, float64
+};
+/// `values`: one number per example, as "none" gives them; `weights`: one per example, or further
+/// ones on the next axes of the values. Values on axes that the weights do not have are averaged.
+/// `what` names them in errors.
+WeightedSum weighted_sum(const char* what, const Arg& values, const Arg& weights);
 
 }  // namespace snug::nn

@@ -79,7 +79,7 @@ void apply_cut(Parameter& p, Cut& cut) {
   if (p.mask) {
     as_shared(p.mask)->set_value(mask);
   } else {
-    p.mask = snug::shared(mask, p.variable.name() + ".mask");
+    p.mask = snug::shared(mask, p.variable.name() + ".mask", p.variable.type().broadcast);
     p.mask->type.shape = value.shape;
   }
 }

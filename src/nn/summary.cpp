@@ -109,7 +109,8 @@ nlohmann::ordered_json as_json(const LayerSummary& l) {
 
 }  // namespace
 
-Summary summarise(Layer& model, const Dims& sizes, DType dtype) {
+Summary summarise(Layer& model, const Dims& sizes, DType dtype, Here where) {
+  const FallbackOrigin origin(where);
   for (std::int64_t size : sizes)
     if (size < 0)
       fail(Fault::Value,

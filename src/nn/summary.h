@@ -27,6 +27,7 @@ struct Summary {
 
 /// Of a forward pass for inputs of these sizes, batch included. Makes the parameters if there are
 /// none yet.
-Summary summarise(Layer& model, const Dims& input, DType dtype = default_float());
+Summary summarise(Layer& model, const Dims& input, DType dtype = default_float(),
+                  Here where = Here::current());
 
 }  // namespace snug::nn

@@ -54,6 +54,17 @@ Expr padded(const Expr& x, int ndim) {
 
 }  // namespace
 
+bool Scope::is_composite(const char* function) {
+  if (!function) return false;
+  std::string_view name = function;
+  if (name.starts_with("operator")) return false;
+  if (name.ends_with('_')) name.remove_suffix(1);  // switch_
+  const auto before = [](const OpDef* op, std::string_view n) { return op->name < n; };
+  const auto ops = all_ops();
+  const auto at = std::lower_bound(ops.begin(), ops.end(), name, before);
+  return at == ops.end() || (*at)->name != name;
+}
+
 Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs) {
   int ndim = 0;
   for (const Expr& x : xs) {
@@ -66,7 +77,7 @@ Expr elementwise(const OpDef& op, std::vector<Expr> xs, Attrs attrs) {
 }
 
 Expr unary(const OpDef& op, const Arg& x) {
-  Scope scope(x);
+  Scope scope(x, nullptr);
   return elementwise(op, {x.expr});
 }
 
@@ -82,7 +93,7 @@ void keep_narrow(Expr& a, Expr& b) {
 }  // namespace
 
 Expr binary(const OpDef& op, const Arg& a, const Arg& b) {
-  Scope scope(a);
+  Scope scope(a, nullptr);
   Expr x = a.expr, y = b.expr;
   require_expr(op.name.data(), x);
   require_expr(op.name.data(), y);

@@ -1,15 +1,24 @@
 #pragma once
+#include "base/origin_marks.h"
 #include "expr/number.h"
 #include "ops/rules.h"
 
 /// What the public functions do with their arguments.
 namespace snug {
 
-/// Opens an origin scope at the place of a call.
+/// Opens an origin scope at the place of a call. What is built in it is known to the user by the
+/// name of the function that opens it, unless that is an op's own. Helpers pass null or the name of
+/// the function they serve.
 struct Scope : OriginScope {
-  explicit Scope(const Arg& a) : Scope(a.where) {}
-  explicit Scope(const Here& w)
-      : OriginScope(w.file_name(), static_cast<int>(w.line()), w.function_name()) {}
+  explicit Scope(const Arg& a, const char* called = __builtin_FUNCTION())
+      : Scope(a.where, called) {}
+  explicit Scope(const Here& w, const char* called = __builtin_FUNCTION())
+      : OriginScope(w.file_name(), static_cast<int>(w.line()), w.function_name()),
+        word_(is_composite(called) ? called : nullptr) {}
+
+ private:
+  static bool is_composite(const char* function);
+  WordScope word_;
 };
 
 /// `what` is the name of the function, for the message.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/arguments.h"
 
@@ -43,11 +44,15 @@ bool any_made_of_parts(const ComplexArgs& c) {
 
 Expr half(const Expr& x) { return x * number(0.5, x); }
 
-/// |re + i im| without overflow on the way. Its gradient at 0 is 0.
+/// |re + i im| without overflow on the way; infinite if a part is, even beside nan. Its gradient at
+/// 0 is 0.
 Expr magnitude(const Parts& p) {
-  Expr scale = snug::stop_gradient(snug::maximum(snug::abs(p.re), snug::abs(p.im)));
+  Expr larger = snug::stop_gradient(snug::maximum(snug::abs(p.re), snug::abs(p.im)));
+  Expr infinite = snug::bit_or(snug::isinf(p.re), snug::isinf(p.im));
+  Expr scale =
+      snug::switch_(infinite, number(std::numeric_limits<double>::infinity(), larger), larger);
   Expr zero = number(0, scale), one = number(1, scale);
-  Expr special = snug::bit_or(snug::eq(scale, zero), snug::isinf(scale));
+  Expr special = snug::bit_or(snug::eq(scale, zero), infinite);
   Expr safe = snug::switch_(special, one, scale);
   Expr square = snug::sqr(p.re / safe) + snug::sqr(p.im / safe);
   return snug::switch_(special, scale, safe * snug::sqrt(snug::switch_(special, one, square)));

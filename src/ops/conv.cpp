@@ -1,3 +1,4 @@
+#include "base/origin_marks.h"
 #include "ops/batch_rules.h"
 #include "ops/rules.h"
 
@@ -170,8 +171,18 @@ Exprs conv_grad(const GradArgs& g) {
   tensors[inputs[1]] = g.x[1];
   tensors[Result] = g.dy[0];
   Exprs out(g.x.size());
-  for (std::size_t k = 0; k < 2; ++k)
-    if (g.wanted[k]) out[k] = from_others(g, inputs[k], tensors, g.x[k]);
+  for (std::size_t k = 0; k < 2; ++k) {
+    if (!g.wanted[k]) continue;
+    // "conv2d backward by images"
+    const OriginId now = current_origin();
+    const std::string_view word = word_of(now);
+    const OriginOverride origin(
+        word.empty() || inputs[k] == kOutput
+            ? now
+            : with_word(
+                  now, fmt::format("{} by {}", word, inputs[k] == kImages ? "images" : "filters")));
+    out[k] = from_others(g, inputs[k], tensors, g.x[k]);
+  }
   return out;
 }
 

@@ -162,7 +162,7 @@ class Unshared {
 // ---- the three ways of a convolution ----
 
 Expr forward(const Convolution& c, const Arg& given_x, const Arg& given_w, const ConvOptions& o) {
-  Scope scope(given_x);
+  Scope scope(given_x, c.name);
   auto [x, w] = in_one_float(c.name, given_x, given_w);
   require_dimensions(c, x, w);
   const Attrs attrs = attrs_of(c, o, kernel_of(c, w));
@@ -173,7 +173,7 @@ Expr forward(const Convolution& c, const Arg& given_x, const Arg& given_w, const
 
 Expr grad_inputs(const Convolution& c, const Arg& given_dy, const Arg& given_w, const Sizes& shape,
                  const ConvOptions& o) {
-  Scope scope(given_dy);
+  Scope scope(given_dy, c.name);
   auto [dy, w] = in_one_float(c.name, given_dy, given_w);
   require_dimensions(c, dy, w);
   if (shape.ndim() != c.axes + 2)
@@ -200,7 +200,7 @@ Ints known_sizes(const Expr& shape, std::size_t count) {
 
 Expr grad_weights(const Convolution& c, const Arg& given_x, const Arg& given_dy, const Sizes& shape,
                   const ConvOptions& o) {
-  Scope scope(given_x);
+  Scope scope(given_x, c.name);
   auto [x, dy] = in_one_float(c.name, given_x, given_dy);
   const std::size_t ndim = c.axes + 2, sizes = shape.ndim();
   if (static_cast<std::size_t>(x.ndim()) != ndim || static_cast<std::size_t>(dy.ndim()) != ndim)
@@ -235,7 +235,7 @@ ConvOptions with_rows(const char* what, const ConvOptions& o) {
 }
 
 Expr over_columns(const char* what, const Arg& x, const Arg& w, const ConvOptions& o) {
-  Scope scope(x);
+  Scope scope(x, what);
   require_expr(what, x.expr);
   require_expr(what, w.expr);
   if (x.expr.ndim() != 3 || w.expr.ndim() != 3)

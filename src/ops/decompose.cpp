@@ -3,6 +3,7 @@
 #include <complex>
 #include <tuple>
 
+#include "base/spelling.h"
 #include "ops/arguments.h"
 #include "ops/dense.h"
 
@@ -119,8 +120,8 @@ Exprs svd_grad(const GradArgs& g) {
   if (g.attrs.flag("full")) {
     if (du || dvt)
       fail(Fault::Unsupported,
-           "svd: the vectors of full_matrices=True have no gradient: some of them are arbitrary",
-           "use full_matrices=False");
+           "svd: the vectors of full matrices have no gradient: some of them are arbitrary",
+           spelled("give false for full_matrices", "use full_matrices=False"));
     Exprs thin = apply_all(ops::svd, {g.x[0]}, {{"full", false}});
     return {snug::dot(thin[0] * columns(ds), thin[2])};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "ops/arguments.h"
 
 namespace snug {
@@ -183,8 +184,11 @@ Expr div(const Arg& a, const Arg& b) {
   if (is_continuous(a.expr.dtype()) || is_continuous(b.expr.dtype())) return binary(ops::div, a, b);
   if (int_division() == IntDivision::Floor) return floor_div(a, b);
   if (int_division() == IntDivision::Raise)
-    fail(Fault::Type, "div: both operands are integers, and config.int_division is 'raise'",
-         "write a // b for integers, or cast one operand to a float");
+    fail(Fault::Type,
+         spelled("div: both operands are integers, and int_division() is Raise",
+                 "div: both operands are integers, and config.int_division is 'raise'"),
+         fmt::format("write {} for integers, or cast one operand to a float",
+                     spelled("floor_div(a, b)", "a // b")));
   return elementwise(ops::div, {cast(a, default_float()), cast(b, default_float())});
 }
 Expr floor_div(const Arg& a, const Arg& b) { return binary(ops::floor_div, a, b); }

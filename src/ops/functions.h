@@ -273,10 +273,10 @@ class RandomStream {
   /// `states`: of the draws made before, if the stream is one that was saved.
   explicit RandomStream(std::uint64_t seed = 42, std::vector<Expr> states = {})
       : seed_(seed), states_(std::move(states)) {}
-  Expr uniform(const Sizes& sizes, double low = 0, double high = 1,
-               std::optional<DType> dtype = {});
+  Expr uniform(const Sizes& sizes, double low = 0, double high = 1, std::optional<DType> dtype = {},
+               Here where = Here::current());
   Expr normal(const Sizes& sizes, double mean = 0, double deviation = 1,
-              std::optional<DType> dtype = {});
+              std::optional<DType> dtype = {}, Here where = Here::current());
   /// 1 with probability p, else 0.
   Expr bernoulli(const Sizes& sizes, const Arg& p, std::optional<DType> dtype = {});
   /// Sets all states as if the draws so far had been made with this seed.

@@ -142,7 +142,7 @@ Expr pool_axis(const Expr& x, std::int64_t axis, const AxisWindows& along,
 }  // namespace
 
 Expr pool(const Arg& given, const PoolOptions& o) {
-  Scope scope(given);
+  Scope scope(given, nullptr);
   require_expr("pool", given.expr);
   Attrs attrs = pool_attrs(o);
   if (o.mode == "max") return apply_all(ops::max_pool, {given.expr}, std::move(attrs))[0];
@@ -153,7 +153,7 @@ Expr pool(const Arg& given, const PoolOptions& o) {
 
 Expr pool_of_sizes(const Arg& given, const PoolSizes& sizes, bool ignore_border,
                    const std::string& mode) {
-  Scope scope(given);
+  Scope scope(given, nullptr);
   require_expr("pool", given.expr);
   require_pool_mode(mode);
   Expr x = mode == "max" ? given.expr : in_float("pool", given);

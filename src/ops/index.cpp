@@ -1,3 +1,4 @@
+#include "base/label_error.h"
 #include "ops/batch_rules.h"
 #include "ops/complex_rules.h"
 
@@ -90,7 +91,8 @@ const OpDef check_index = {
     .name = "check_index",
     .doc =
         "Indices into an axis of a given size: negative ones count from the end, or are an error "
-        "(attr \"for\", the function that refuses them); an error if one is outside.",
+        "(attr \"for\", the function that refuses them); an error if one is outside. With attr "
+        "\"labels\" they are class numbers, which errors name with their rows.",
     .arity = 2,
     .traits = kMayFail,
     .size_inputs_from = 1,
@@ -111,6 +113,8 @@ const OpDef check_index = {
             std::int64_t i = r.x[0]->i[k];
             const bool strict = r.attrs.has("for");
             const std::string what = strict ? r.attrs.text("for") + ": " : "";
+            if (r.attrs.has("labels") && (i < 0 || i >= n))
+              fail_label(r.attrs.text("for"), i, r.x[0]->shape, k, n);
             if (strict && i < 0) fail(Fault::Value, fmt::format("{}{} is negative", what, i));
             if (i < -n || i >= n)
               fail(Fault::Index,

@@ -379,6 +379,7 @@ std::vector<Expr> close_over(Lambda& lambda, const std::unordered_set<Variable*>
 LoopResult loop(const LoopBody& fn, const std::vector<Expr>& given_sequences,
                 const std::vector<Expr>& given_states, const Expr& given_count, Here where) {
   OriginScope scope(where.file_name(), static_cast<int>(where.line()), where.function_name());
+  if (!fn) fail(Fault::Type, "loop: the body is empty");
   std::vector<Expr> sequences = given_sequences, states = given_states;
   Expr count = given_count;
   if (!count) {
@@ -464,6 +465,7 @@ std::vector<Expr> ops::run_if(const Expr& count, const std::vector<Expr>& result
 
 Expr map(const std::function<Expr(const std::vector<Expr>&)>& fn,
          const std::vector<Expr>& sequences, Here where) {
+  if (!fn) fail(Fault::Type, "map: the function is empty");
   LoopBody body = [&](const Expr&, const std::vector<Expr>& elements, const std::vector<Expr>&) {
     return LoopStep{{}, {fn(elements)}};
   };

@@ -5,7 +5,7 @@ namespace {
 
 /// A row that works on the last axis, on any.
 Expr over_axis(const OpDef& op, const Arg& given, std::int64_t axis) {
-  Scope scope(given);
+  Scope scope(given, nullptr);
   require_expr(op.name.data(), given.expr);
   Expr x = in_float(op.name.data(), given);
   axis = normal_axis(op.name.data(), axis, x.ndim());
@@ -21,12 +21,17 @@ std::vector<IndexItem> true_classes(const char* what, const Expr& p, const Expr&
   if (y.ndim() != 1 || !is_int(y.dtype()))
     fail(Fault::Type, fmt::format("{}: the class numbers are an integer vector, not {}", what,
                                   snug::describe(y.type())));
-  return {arange(shape_i(p, 0)), y};
+  return {arange(shape_i(p, 0)), checked_labels(what, y, shape_i(p, 1))};
 }
 
 Expr column(const Expr& vector) { return dimshuffle(vector, {0, -1}); }
 
 }  // namespace
+
+Expr checked_labels(const char* what, const Arg& y, const Expr& classes) {
+  Scope scope(y);
+  return apply(ops::check_index, {y.expr, classes}, {{"for", std::string(what)}, {"labels", true}});
+}
 
 Expr softmax(const Arg& x, std::int64_t axis) { return over_axis(ops::softmax, x, axis); }
 Expr log_softmax(const Arg& x, std::int64_t axis) { return over_axis(ops::log_softmax, x, axis); }
@@ -156,8 +161,8 @@ Expr h_softmax_of(const Arg& x, const HierarchicalWeights& w, const Arg& target)
   if (!is_int(target.expr.dtype()))
     fail(Fault::Type,
          fmt::format("h_softmax: the targets are integers, not {}", name_of(target.expr.dtype())));
-  Expr chosen = cast(flatten(target), DType::I64), rows = arange(shape_i(x, 0));
-  Expr per_class = shape_i(w.w2, 2);
+  Expr per_class = shape_i(w.w2, 2), rows = arange(shape_i(x, 0));
+  Expr chosen = checked_labels("h_softmax", flatten(target), shape_i(w.w2, 0) * per_class);
   Expr in_class = floor_div(chosen, per_class), place = mod(chosen, per_class);
   Expr classes = softmax(dot(x, w.w1) + w.b1);
   Expr weights = subtensor(w.w2, {in_class});

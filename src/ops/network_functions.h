@@ -7,6 +7,9 @@ namespace snug {
 // ---- activations ----
 
 Expr softmax(const Arg& x, std::int64_t axis = -1);
+/// Integers `y` as int64, checked while running: an error of `what` names the first that is none of
+/// `classes` classes, and its row.
+Expr checked_labels(const char* what, const Arg& y, const Expr& classes);
 Expr log_softmax(const Arg& x, std::int64_t axis = -1);
 Expr relu(const Arg& x);                          // nan stays
 Expr leaky_relu(const Arg& x, const Arg& alpha);  // alpha * x where x is not positive

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/spelling.h"
 #include "ops/batch_rules.h"
 #include "ops/rules.h"
 
@@ -66,9 +67,10 @@ SizeId window_count(Infer& f, const Pool& p, std::size_t k, SizeId x) {
   const SizeId padded = t.add(x, t.constant(p.pad[2 * k] + p.pad[2 * k + 1]));
   const SizeId window = t.constant(p.window[k]), stride = t.constant(p.stride[k]);
   if (!p.partial) {
-    f.require_at_most(window, padded,
-                      fmt::format("the window of {} is larger than the padded images", p.window[k]),
-                      "with ignore_border=False a part of a window is enough");
+    f.require_at_most(
+        window, padded,
+        fmt::format("the window of {} is larger than the padded images", p.window[k]),
+        fmt::format("with {} a part of a window is enough", switched("ignore_border", false)));
     return t.add(t.floor_div(t.sub(padded, window), stride), t.one());
   }
   const SizeId beyond = t.constant(std::min(p.window[k], p.stride[k]) - 1);

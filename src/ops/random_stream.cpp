@@ -46,12 +46,15 @@ Expr RandomStream::key() {
 
 void RandomStream::seed(std::uint64_t seed) {
   seed_ = seed;
+  for (const Expr& state : states_)
+    if (!as_shared(state)) fail(Fault::Type, "RandomStream: a state is no shared variable");
   for (std::size_t k = 0; k < states_.size(); ++k)
     as_shared(states_[k])->set_value(Array::scalar<std::uint64_t>(first_key(seed_, k)));
 }
 
-Expr RandomStream::uniform(const Sizes& sizes, double low, double high,
-                           std::optional<DType> dtype) {
+Expr RandomStream::uniform(const Sizes& sizes, double low, double high, std::optional<DType> dtype,
+                           Here where) {
+  Scope scope(where);
   DType t = random_dtype("uniform", dtype);
   Expr u = random_of(ops::random_uniform, key(), sizes, t);
   if (low == 0 && high == 1) return u;
@@ -59,7 +62,8 @@ Expr RandomStream::uniform(const Sizes& sizes, double low, double high,
 }
 
 Expr RandomStream::normal(const Sizes& sizes, double mean, double deviation,
-                          std::optional<DType> dtype) {
+                          std::optional<DType> dtype, Here where) {
+  Scope scope(where);
   DType t = random_dtype("normal", dtype);
   Expr z = random_of(ops::random_normal, key(), sizes, t);
   if (mean == 0 && deviation == 1) return z;

@@ -1,5 +1,7 @@
 #include "ops/rules.h"
 
+#include "base/spelling.h"
+
 namespace snug::ops {
 
 Type broadcast_type(Infer& f, DType dtype) {
@@ -9,7 +11,8 @@ Type broadcast_type(Infer& f, DType dtype) {
   for (std::size_t i = 1; i < f.count(); ++i)
     if (f.in(i).ndim() != ndim)
       f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", ndim, f.in(i).ndim()),
-              "dimshuffle adds axes that stretch: x.dimshuffle('x', 0)");
+              "dimshuffle adds axes that stretch: " +
+                  spelled("dimshuffle(x, {-1, 0})", "x.dimshuffle('x', 0)"));
   for (std::size_t axis = 0; axis < static_cast<std::size_t>(ndim); ++axis) {
     bool found = false;
     SizeId dim = f.sizes.one();
@@ -76,14 +79,15 @@ void require_float(const Infer& f, std::size_t i) {
   if (!is_float(f.in(i).dtype))
     f.error(Fault::Type,
             fmt::format("argument {} must be a float, it is {}", i + 1, name_of(f.in(i).dtype)),
-            "cast it: x.astype('float32')");
+            "cast it: " + cast_of("x", DType::F32));
 }
 
 void require_discrete(const Infer& f, std::size_t i) {
   if (!is_discrete(f.in(i).dtype))
     f.error(Fault::Type,
             fmt::format("argument {} must be an integer, it is {}", i + 1, name_of(f.in(i).dtype)),
-            "cast it, x.astype('int64'), or compare it first: (x > 0) & (y > 0)");
+            fmt::format("cast it, {}, or compare it first: {}", cast_of("x", DType::I64),
+                        spelled("bit_and(gt(x, 0), gt(y, 0))", "(x > 0) & (y > 0)")));
 }
 
 void require_same_dtype(const Infer& f, std::size_t i, std::size_t j) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/spelling.h"
 #include "ops/arguments.h"
 
 namespace snug {
@@ -14,7 +15,9 @@ Sizes::Sizes(const Expr& v) : vector(v) {
   } else if (v.ndim() != 1 || v.type().shape[0] < 0 || !is_discrete(v.dtype())) {
     fail(Fault::Type,
          fmt::format("sizes: {} is no integer vector of known length", snug::describe(v.type())),
-         "pass a list of sizes, or give the number of dimensions: x.reshape(sizes, ndim=2)");
+         spelled(
+             "pass a list of sizes",
+             "pass a list of sizes, or give the number of dimensions: x.reshape(sizes, ndim=2)"));
   } else if (v->owner && v->owner->op != &ops::shape && v->owner->op != &ops::make_vector) {
     // Values may decide these sizes: one by one they can be computed first.
     std::vector<Expr> sizes;

@@ -24,19 +24,27 @@ bool less(const RefTensor& t, std::int64_t a, std::int64_t b) {
   return t.f[a] < t.f[b] || (std::isnan(t.f[b]) && !std::isnan(t.f[a]));
 }
 
+/// The places of a line, by the elements there; equal ones keep their order.
+std::vector<std::int64_t> sorted_places(const RefTensor& x, const Lines& lines, std::int64_t line,
+                                        bool largest_first) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(lines.length));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    if (largest_first) std::swap(a, b);
+    return less(x, lines.at(line, a), lines.at(line, b));
+  });
+  return order;
+}
+
 /// Calls `put(place in y, place in x of its value, its place on the line)`.
 template <class F>
 void in_order(const ReferenceArgs& r, F&& put) {
   const RefTensor& x = *r.x[0];
   const Lines lines(x.shape, static_cast<std::size_t>(r.attrs.integer("axis")));
-  const std::int64_t n = lines.length;
   for (std::int64_t line = 0; line < lines.count; ++line) {
-    auto at = [&](std::int64_t i) { return lines.at(line, i); };
-    std::vector<std::int64_t> order(static_cast<std::size_t>(n));
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::int64_t a, std::int64_t b) { return less(x, at(a), at(b)); });
-    for (std::int64_t i = 0; i < n; ++i) put(at(i), at(order[i]), order[i]);
+    const std::vector<std::int64_t> order = sorted_places(x, lines, line, false);
+    for (std::int64_t i = 0; i < lines.length; ++i)
+      put(lines.at(line, i), lines.at(line, order[i]), order[i]);
   }
 }
 
@@ -113,27 +121,12 @@ const OpDef argtopk = {
     .no_grad = kPlaces,
     .reference =
         [](const ReferenceArgs& r) {
-          const RefTensor& x = *r.x[0];
           const bool largest = r.x[1]->i[0] > 0;
           const auto axis = static_cast<std::size_t>(r.attrs.integer("axis"));
-          const std::int64_t n = x.shape[axis];
-          Counter c(r.y[0].shape);
-          for (std::int64_t k = 0; k < r.y[0].size(); ++k, c.next()) {
-            // The element that c.at[axis] others come before.
-            for (std::int64_t i = 0; i < n; ++i) {
-              auto at = [&](std::int64_t place) {
-                Dims index = c.at;
-                index[axis] = place;
-                return flat(x.shape, index);
-              };
-              std::int64_t before = 0;
-              for (std::int64_t j = 0; j < n; ++j) {
-                const bool wins = largest ? less(x, at(i), at(j)) : less(x, at(j), at(i));
-                const bool loses = largest ? less(x, at(j), at(i)) : less(x, at(i), at(j));
-                before += wins || (!loses && j < i);
-              }
-              if (before == c.at[axis]) r.y[0].i[k] = i;
-            }
+          const Lines from(r.x[0]->shape, axis), to(r.y[0].shape, axis);
+          for (std::int64_t line = 0; line < to.count; ++line) {
+            const std::vector<std::int64_t> order = sorted_places(*r.x[0], from, line, largest);
+            for (std::int64_t k = 0; k < to.length; ++k) r.y[0].i[to.at(line, k)] = order[k];
           }
         },
     .batch = batch_argtopk,
@@ -158,16 +151,19 @@ const OpDef searchsorted = {
     .reference =
         [](const ReferenceArgs& r) {
           const bool right = r.attrs.flag("right");
-          const RefTensor& x = *r.x[0];
-          for (std::int64_t k = 0, n = r.x[1]->size(); k < n; ++k) {
-            RefTensor both = x;  // with the element of v at its end
-            both.f.push_back(x.floating() ? r.x[1]->f[k] : 0);
-            both.i.push_back(x.floating() ? 0 : r.x[1]->i[k]);
-            const std::int64_t v = x.size();
-            std::int64_t place = 0;
-            while (place < v && (less(both, place, v) || (right && !less(both, v, place)))) ++place;
-            r.y[0].i[k] = place;
-          }
+          const std::int64_t n = r.x[0]->size();
+          RefTensor both = *r.x[0];  // and the elements of v behind it
+          both.f.insert(both.f.end(), r.x[1]->f.begin(), r.x[1]->f.end());
+          both.i.insert(both.i.end(), r.x[1]->i.begin(), r.x[1]->i.end());
+          std::vector<std::int64_t> places(static_cast<std::size_t>(n));
+          std::iota(places.begin(), places.end(), 0);
+          for (std::int64_t k = 0; k < r.x[1]->size(); ++k)
+            r.y[0].i[k] = std::partition_point(places.begin(), places.end(),
+                                               [&](std::int64_t place) {
+                                                 return right ? !less(both, n + k, place)
+                                                              : less(both, place, n + k);
+                                               }) -
+                          places.begin();
         },
     .batch = batch_searchsorted,
 };

@@ -23,7 +23,7 @@ double largest_of(DType t) {
 }
 
 Expr fold(const char* what, const OpDef& op, const std::vector<Expr>& xs, Here where) {
-  Scope scope(where);
+  Scope scope(where, nullptr);
   if (xs.empty()) fail(Fault::Value, fmt::format("{}: no arguments given", what));
   Expr result = xs[0];
   for (std::size_t k = 1; k < xs.size(); ++k) result = elementwise(op, {result, xs[k]});

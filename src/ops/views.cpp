@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "expr/shape_text.h"
 #include "ops/batch_rules.h"
 #include "ops/complex_rules.h"
@@ -74,7 +75,7 @@ void dimshuffle_reference(const ReferenceArgs& r) {
 // ---- broadcast_to ----
 
 /// Axis `k` of the result has the size of the argument. Attr "for": what the user asked for; "who"
-/// names the loss that has targets.
+/// names the loss that has targets or weights.
 void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t k) {
   const std::string asked = f.attrs.has("for") ? f.attrs.text("for") : "";
   const std::string message =
@@ -86,6 +87,7 @@ void require_stretch(Infer& f, SizeId size, const SizeDims& wanted, std::size_t 
       : asked == "targets"       ? f.attrs.text("who") +
                                  ": the targets (labels) have shape {0}, the predictions "
                                  "need {1}"
+      : asked == "weights" ? f.attrs.text("who") + ": the weights have shape {0}, not {1}"
                            : "{0} does not stretch to {1}";
   const std::string hint =
       asked.empty()
@@ -288,7 +290,7 @@ void concatenate_rule(Infer& f) {
     const Type& x = f.in(i);
     if (x.ndim() != out.ndim())
       f.error(Fault::Type, fmt::format("arguments have {} and {} dimensions", out.ndim(), x.ndim()),
-              "dimshuffle adds axes: x.dimshuffle('x', 0)");
+              "dimshuffle adds axes: " + spelled("dimshuffle(x, {-1, 0})", "x.dimshuffle('x', 0)"));
     require_same_dtype(f, 0, i);
     for (std::size_t k = 0; k < out.dims.size(); ++k) {
       if (k == axis) {

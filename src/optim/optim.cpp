@@ -184,6 +184,9 @@ void check(const Rule& rule, const std::vector<Expr>& parameters, const Options&
 
 std::vector<Expr> gradients_of(const Rule& rule, const Cost& cost,
                                const std::vector<Expr>& parameters) {
+  if (!cost.loss && cost.gradients.empty() && !parameters.empty())
+    fail(Fault::Type, fmt::format("{}: there is neither a loss nor a gradient", rule.name),
+         "the loss is an empty expression: it was never set, or moved from");
   std::vector<Expr> all = cost.gradients;
   if (cost.loss) all = grad(cost.loss, parameters);
   if (all.size() != parameters.size())
@@ -205,12 +208,20 @@ std::string name_of_parameter(const std::vector<Expr>& parameters, std::size_t i
 
 Expr counter(const char* name) { return shared(Recipe{DType::I64, {}}, name); }
 
+/// Gradients of a sum as those of a mean; 0 where there is no weight.
+void divide_by_weight(std::vector<Expr>& gradients, const Expr& weight) {
+  const Expr none = typed_number(0, DType::F64), one = typed_number(1, DType::F64);
+  const Expr some = gt(weight, none);
+  const Expr inverse = switch_(some, one / switch_(some, weight, one), none);
+  for (Expr& g : gradients) g = g * cast(inverse, g.dtype());
+}
+
 /// Sums the gradients of `count` calls. The rule's updates are made at the last of them, where
-/// `gradients` are the means.
+/// `gradients` are the means, by `weight` if that is given.
 class Accumulation {
  public:
-  Accumulation(std::vector<Expr>& gradients, const std::vector<Expr>& parameters,
-               std::int64_t count, Updates& out)
+  Accumulation(std::vector<Expr>& gradients, const Expr& weight,
+               const std::vector<Expr>& parameters, std::int64_t count, Updates& out)
       : out_(out), counter_(counter("accumulated")) {
     Expr next = counter_ + int64_constant(1);
     due_ = ge(next, int64_constant(count));
@@ -223,8 +234,14 @@ class Accumulation {
       Expr total = sum + gradients[i];
       pairs_.emplace_back(sum, switch_(due_, zeros_like(total), total));
       states_.push_back(sum);
-      gradients[i] = total / typed_number(static_cast<double>(count), p.dtype());
+      gradients[i] = weight ? total : total / typed_number(static_cast<double>(count), p.dtype());
     }
+    if (!weight) return;
+    Expr sum = shared(Recipe{DType::F64, {}}, "accumulated_weight");
+    Expr total = sum + weight;
+    pairs_.emplace_back(sum, switch_(due_, typed_number(0, DType::F64), total));
+    states_.push_back(sum);
+    divide_by_weight(gradients, total);
   }
   /// Lets the updates made so far happen at the last call only.
   void hold_back() {
@@ -273,11 +290,16 @@ std::vector<Expr> clipped(std::vector<Expr> gradients, const Options& o) {
 
 Updates make(const Rule& rule, const Cost& cost, const std::vector<Expr>& parameters,
              const Options& options) {
+  const FallbackOrigin origin(cost.where);
   check(rule, parameters, options);
   Updates out;
   std::vector<Expr> gradients = gradients_of(rule, cost, parameters);
+  const Expr weight = cost.weight ? cast(cost.weight, DType::F64) : Expr();
   std::optional<Accumulation> accumulation;
-  if (options.accumulate > 1) accumulation.emplace(gradients, parameters, options.accumulate, out);
+  if (options.accumulate > 1)
+    accumulation.emplace(gradients, weight, parameters, options.accumulate, out);
+  else if (weight)
+    divide_by_weight(gradients, weight);
   gradients = clipped(std::move(gradients), options);
 
   const Rate rate = options.rate.given() ? options.rate : Rate(rule.rate);
@@ -321,7 +343,9 @@ void require_limit(const char* what, double limit) {
 
 }  // namespace
 
-std::vector<Expr> clip_by_value(const std::vector<Expr>& gradients, double limit) {
+std::vector<Expr> clip_by_value(const std::vector<Expr>& gradients, double limit,
+                                std::source_location where) {
+  const FallbackOrigin origin(where);
   require_limit("clip_by_value", limit);
   std::vector<Expr> out;
   for (const Expr& g : gradients)
@@ -329,14 +353,18 @@ std::vector<Expr> clip_by_value(const std::vector<Expr>& gradients, double limit
   return out;
 }
 
-std::vector<Expr> clip_by_norm(const std::vector<Expr>& gradients, double limit) {
+std::vector<Expr> clip_by_norm(const std::vector<Expr>& gradients, double limit,
+                               std::source_location where) {
+  const FallbackOrigin origin(where);
   require_limit("clip_by_norm", limit);
   std::vector<Expr> out;
   for (const Expr& g : gradients) out.push_back(scaled(g, sqrt(squared_norm(g)), limit));
   return out;
 }
 
-std::vector<Expr> clip_by_global_norm(const std::vector<Expr>& gradients, double limit) {
+std::vector<Expr> clip_by_global_norm(const std::vector<Expr>& gradients, double limit,
+                                      std::source_location where) {
+  const FallbackOrigin origin(where);
   require_limit("clip_by_global_norm", limit);
   Expr total = typed_number(0, DType::F64);
   for (const Expr& g : gradients) total = total + squared_norm(g);

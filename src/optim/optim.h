@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,8 +17,18 @@ namespace snug::optim {
 struct Cost {
   Expr loss;
   std::vector<Expr> gradients;
-  Cost(const Expr& loss) : loss(loss) {}
-  Cost(std::vector<Expr> gradients) : gradients(std::move(gradients)) {}
+  /// If given (0-d): the loss is a sum over so much weight, and what is to be small is their ratio.
+  /// Gradients are divided by it after they were added up, over the calls that `accumulate` joins
+  /// and over slices of a batch; where it is 0 they are 0.
+  Expr weight = {};
+  std::source_location where;  // the line of the rule
+  Cost(const Expr& loss, std::source_location w = std::source_location::current())
+      : loss(loss), where(w) {}
+  Cost(const Expr& sum, const Expr& weight,
+       std::source_location w = std::source_location::current())
+      : loss(sum), weight(weight), where(w) {}
+  Cost(std::vector<Expr> gradients, std::source_location w = std::source_location::current())
+      : gradients(std::move(gradients)), where(w) {}
 };
 
 struct Options {
@@ -29,7 +40,7 @@ struct Options {
   double clip_value = 0;        // elements to [-clip_value, clip_value]
   double clip_norm = 0;         // each gradient to this L2 norm at most
   double clip_global_norm = 0;  // all together to this L2 norm at most
-  /// One step per so many calls, with the mean of their gradients.
+  /// One step per so many calls, with the mean of their gradients (by weight, if Cost has it).
   std::int64_t accumulate = 1;
   /// Decay of exponential averages "<parameter>.average", which begin as the parameter; 0: none.
   double average = 0;
@@ -84,10 +95,13 @@ std::vector<std::string> rule_names();
 double default_rate(std::string_view rule);
 
 /// The gradients with elements outside [-limit, limit] set to the bound.
-std::vector<Expr> clip_by_value(const std::vector<Expr>& gradients, double limit);
+std::vector<Expr> clip_by_value(const std::vector<Expr>& gradients, double limit,
+                                std::source_location where = std::source_location::current());
 /// Each gradient scaled to the norm `limit` if its L2 norm is larger.
-std::vector<Expr> clip_by_norm(const std::vector<Expr>& gradients, double limit);
+std::vector<Expr> clip_by_norm(const std::vector<Expr>& gradients, double limit,
+                               std::source_location where = std::source_location::current());
 /// All gradients scaled by one factor so that the L2 norm of all together is at most `limit`.
-std::vector<Expr> clip_by_global_norm(const std::vector<Expr>& gradients, double limit);
+std::vector<Expr> clip_by_global_norm(const std::vector<Expr>& gradients, double limit,
+                                      std::source_location where = std::source_location::current());
 
 }  // namespace snug::optim

@@ -60,6 +60,7 @@ Schedule cosine(double rate, std::int64_t steps, double last) {
 
 Schedule warm_up(std::int64_t steps, Schedule then) {
   require_steps("warm_up", steps);
+  if (!then) fail(Fault::Type, "warm_up: the schedule that follows is empty");
   return [=](const Expr& step) {
     Expr length = number(static_cast<double>(steps));
     Expr after = then(maximum(step - length, number(0)));  // then(0) while the line rises

@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "kernel/task_words.h"
 #include "plan/offload.h"
 #include "plan/predict_task.h"
 
@@ -291,7 +292,7 @@ Fitted Fitter::fitted(const Point& point) const {
   std::set<std::uint32_t> again;
   for (const Step& s : f.schedule.steps)
     if (s.again) again.insert(s.task);
-  for (std::uint32_t t : again) f.recomputed.push_back(program_.tasks[t].name);
+  for (std::uint32_t t : again) f.recomputed.push_back(words_for(program_, program_.tasks[t]));
   std::sort(f.recomputed.begin(), f.recomputed.end());
   f.seconds = point.offloaded.empty() ? point.plan.cost
                                       : predict_seconds(f.schedule, seconds_, *sizes_.disk);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "graph/substitute_sizes.h"
+#include "graph/words.h"
 
 namespace snug {
 namespace {
@@ -87,20 +88,15 @@ class Analysis {
   }
 
  private:
-  /// A loop is what `scan` makes.
-  static std::string_view name_for_user(const OpDef& op) {
-    return op.name == "loop" ? std::string_view("scan") : std::string_view(op.name);
-  }
-
   [[noreturn]] void refuse(std::uint32_t id, std::string_view why) const {
-    throw Error(Fault::Value,
-                fmt::format("micro_batches: {} {}, so the batch cannot be cut into slices",
-                            name_for_user(*g_.node(id).op), why),
-                "leave micro_batches out, or use a smaller batch", g_.node(id).origin);
+    throw ValueError(fmt::format("micro_batches: {} {}, so the batch cannot be cut into slices",
+                                 word_for(g_.node(id)), why),
+                     "leave micro_batches out, or use a smaller batch", g_.node(id).origin);
   }
 
-  /// The op that joins what a value of the whole batch is made of, and its line.
-  std::string joined_at(std::uint32_t id) const {
+  /// Why a node that is called `word` needs all rows at once: it reads a value of the whole batch.
+  /// The op that makes that one, and its line.
+  std::string joined_at(std::uint32_t id, const std::string& word) const {
     while (info_[id].rule.kind != BatchRule::Kind::Summed) {
       const Node& n = g_.node(id);
       std::size_t i = 0;
@@ -108,9 +104,11 @@ class Analysis {
       if (i == data_inputs(n)) break;
       id = n.inputs[i].node;
     }
-    const std::string where = describe(g_.node(id).origin);
-    return fmt::format("{}{}", g_.node(id).op->name,
-                       where.empty() ? "" : fmt::format(" ({})", where));
+    std::string where = describe(g_.node(id).origin);
+    if (!where.empty()) where = fmt::format(" ({})", where);
+    const std::string join = word_for(g_.node(id));
+    if (join == word) return fmt::format("needs a value of the whole batch{}", where);
+    return fmt::format("combines rows with a value of the whole batch, by {}{}", join, where);
   }
 
   void classify(std::uint32_t id) {
@@ -134,8 +132,7 @@ class Analysis {
     if (rows && after) {
       for (std::size_t i = 0; i < data_inputs(n); ++i)
         if (const std::uint32_t from = n.inputs[i].node; info_[from].kind == BatchKind::After)
-          refuse(id, fmt::format("combines rows with a value of the whole batch, by {}",
-                                 joined_at(from)));
+          refuse(id, joined_at(from, word_for(n)));
     }
     if (after) {
       out.kind = BatchKind::After;

@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "graph/words.h"
 #include "rewrite/batch_analysis.h"
 #include "rewrite/values.h"
 
@@ -222,11 +223,11 @@ class Splitter {
       if (id == batch_.rows) return false;
       if (table.node(id).op != SizeOp::Symbol) return true;
       if (table.is_runtime(id))
-        throw Error(Fault::Value,
-                    fmt::format("micro_batches: a size of {} becomes known only while running, so "
-                                "the batch cannot be cut into slices",
-                                g_.node(node).op->name),
-                    "leave micro_batches out", g_.node(node).origin);
+        throw ValueError(
+            fmt::format("micro_batches: a size of {} becomes known only while running, so "
+                        "the batch cannot be cut into slices",
+                        word_for(g_.node(node))),
+            "leave micro_batches out", g_.node(node).origin);
       symbols_[id] = 0;
       return false;
     });
@@ -485,13 +486,12 @@ Graph split_batch(const Graph& given, std::int64_t count, MicroBatchTrace& trace
     batch = find_batch(graph);
   }
   if (batch.sources.empty())
-    throw Error(Fault::Value,
-                "micro_batches: the function has no batch: no argument has an axis, and no shared "
-                "variable is sliced",
-                "leave micro_batches out");
+    throw ValueError(
+        "micro_batches: the function has no batch: no argument has an axis, and no shared "
+        "variable is sliced",
+        "leave micro_batches out");
   if (auto rows = graph.sizes().known(batch.rows))
-    throw Error(
-        Fault::Value,
+    throw ValueError(
         fmt::format("micro_batches: the type fixes the batch at {} rows, which cannot be cut "
                     "into slices",
                     *rows),

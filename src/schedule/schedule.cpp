@@ -20,9 +20,8 @@ std::uint64_t bytes_of(const Program& p, std::span<const std::int64_t> sizes, Va
     if (sizes[d] < 0 || __builtin_mul_overflow(bytes, sizes[d], &bytes)) {
       Dims shape;
       for (SizeId e : t.dims) shape.push_back(sizes[e]);
-      throw Error(Fault::Shape,
-                  fmt::format("an array of shape {} is impossible", describe_shape(shape)), {},
-                  v.node < p.graph.nodes().size() ? p.graph.node(v).origin : 0);
+      throw ShapeError(fmt::format("an array of shape {} is impossible", describe_shape(shape)), {},
+                       v.node < p.graph.nodes().size() ? p.graph.node(v).origin : 0);
     }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -12,6 +12,8 @@
 #include <limits>
 #include <memory>
 
+#include "target/free_memory.h"
+
 namespace snug {
 namespace {
 
@@ -60,6 +62,8 @@ double clock_rate() {
 /// Bytes read and written per second by one core copying more than its caches usually hold.
 double copy_bandwidth() {
   constexpr std::size_t kBytes = std::size_t{16} << 20;
+  constexpr double kUsual = 1e10;
+  if (!has_room({2 * kBytes, 2 * kBytes})) return kUsual;
   std::unique_ptr<char[]> from(new char[kBytes]), to(new char[kBytes]);
   std::memset(from.get(), 1, kBytes);
   std::memset(to.get(), 2, kBytes);
@@ -134,7 +138,7 @@ std::string describe(const DeviceInfo& d) {
              d.cache_bandwidth / 1e9, d.product_flops / 1e9, d.conv_flops / 1e9,
              d.filter_flops / 1e9, d.depthwise_flops / 1e9, d.kernel_flops / 1e9,
              d.parallel_latency * 1e6,
-             d.measured_busy ? "; measured while the machine was busy, so kept for ten minutes only"
+             d.measured_busy ? "; measured while the machine was busy, so kept for an hour only"
                              : "");
 }
 

@@ -1,14 +1,17 @@
 #include "target/free_memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <optional>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/spelling.h"
 
 namespace snug {
 namespace {
@@ -102,14 +105,30 @@ FreeMemory free_memory(const MemoryFiles& files) {
 
 namespace {
 
+/// For small allocations of libraries and of the rest of the process, which nobody asks before.
 /// Libraries do not survive if they get none.
-constexpr std::uint64_t kForLibraries = std::uint64_t{48} << 20;
+constexpr std::uint64_t kReserve = std::uint64_t{16} << 20;
+/// A control group counts what is touched, and that is also what OpenBLAS packs into its buffers.
+constexpr std::uint64_t kGroupReserve = std::uint64_t{48} << 20;
 
-bool of_process(const FreeMemory& free) { return free.limit.starts_with("RLIMIT"); }
-
-std::uint64_t for_data(const FreeMemory& free) {
-  return less(free.bytes, of_process(free) ? kForLibraries : 0);
+bool is_limited() {
+  rlimit limit{};
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA})
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return true;
+  return false;
 }
+
+std::string free_text(const FreeMemory& free) {
+  return fmt::format("{} ({} bytes) are free: {}", describe_bytes(free.bytes), free.bytes,
+                     free.limit);
+}
+
+std::uint64_t reserve_of(const FreeMemory& free) {
+  if (free.limit.starts_with("RLIMIT")) return kReserve;
+  return free.limit.starts_with("the limit of the control group") ? kGroupReserve : 0;
+}
+
+std::uint64_t for_data(const FreeMemory& free) { return less(free.bytes, reserve_of(free)); }
 
 }  // namespace
 
@@ -118,14 +137,41 @@ std::uint64_t free_for_data() { return for_data(free_memory()); }
 void require_free_memory(std::uint64_t bytes, const std::string& what) {
   const FreeMemory free = free_memory();
   if (bytes <= for_data(free)) return;
+  fail_memory({.needed = bytes, .allowed = for_data(free)},
+              fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free{}: {}", what,
+                          describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes,
+                          reserve_of(free) ? fmt::format(", {} of them for libraries and threads",
+                                                         describe_bytes(reserve_of(free)))
+                                           : "",
+                          free.limit),
+              "free memory, use a smaller batch, or give a budget: " + option("memory", "..."));
+}
+
+bool has_room(Room room) {
+  if (room.touched && free_memory().bytes < room.touched + kReserve) return false;
+  if (!is_limited()) return true;
+  // Mapping is what libraries do, and counts against both limits; nothing is touched.
+  const std::size_t size = room.mapped + kReserve;
+  void* const p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, size);
+  return true;
+}
+
+void require_room(Room room, std::string_view what, std::string_view hint) {
+  if (has_room(room)) return;
+  const std::uint64_t bytes = std::max(room.mapped, room.touched);
   fail(Fault::Memory,
-       fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free{}: {}", what,
-                   describe_bytes(bytes), bytes, describe_bytes(free.bytes), free.bytes,
-                   of_process(free) ? fmt::format(", {} of them for libraries and threads",
-                                                  describe_bytes(kForLibraries))
-                                    : "",
-                   free.limit),
-       "free memory, use a smaller batch, or give a budget: function(..., memory=\"...\")");
+       fmt::format("{} needs {}{}, but {}", what,
+                   bytes ? fmt::format("{} ({} bytes) and ", describe_bytes(bytes), bytes) : "",
+                   fmt::format("a reserve of {}", describe_bytes(kReserve)),
+                   free_text(free_memory())),
+       std::string(hint));
+}
+
+void fail_for_lack_of_memory(std::string_view what) {
+  fail(Fault::Memory, fmt::format("{}: an allocation failed, {}", what, free_text(free_memory())),
+       std::string(kRaise));
 }
 
 std::int64_t resident_bytes() {

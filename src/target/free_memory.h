@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace snug {
 
@@ -24,13 +25,32 @@ struct FreeMemory {
 /// count as free; the limits of the process on address space and data.
 FreeMemory free_memory(const MemoryFiles& files = {});
 
-/// Of it what may go to arenas and variables: libraries and the stacks of their threads need some
-/// of what a limit of the process leaves.
+/// Of it what may go to arenas and variables: libraries need some of what a limit of the process or
+/// of its control group leaves.
 std::uint64_t free_for_data();
 
 /// A Memory error if `bytes` more are not free: what needs them, how much is free and what limits
 /// it. A guess for the good of the user: others take and free memory, too.
 void require_free_memory(std::uint64_t bytes, const std::string& what);
+
+inline constexpr std::string_view kRaise =
+    "raise the limit of the process, free memory, or use a smaller batch";
+
+/// What libraries are about to take (code, buffers, stacks of threads). Limits of the process
+/// (RLIMIT_AS, RLIMIT_DATA) count what is mapped, control groups what is touched.
+struct Room {
+  std::uint64_t mapped = 0, touched = 0;
+};
+
+/// To be asked right before they do: a Memory error unless all limits leave that and a reserve for
+/// what is small. For nothing but the reserve, control groups are not looked at, and without limits
+/// of the process it costs two calls of the system.
+void require_room(Room room, std::string_view what, std::string_view hint = kRaise);
+bool has_room(Room room);
+
+/// The Memory error where an allocation has failed: what it was for, how much is free and what
+/// limits it.
+[[noreturn]] void fail_for_lack_of_memory(std::string_view what);
 
 /// Resident bytes of this process, now and at most so far.
 std::int64_t resident_bytes();

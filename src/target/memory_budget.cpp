@@ -10,6 +10,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/spelling.h"
+#include "target/settings.h"
 
 namespace snug {
 namespace {
@@ -17,13 +19,17 @@ namespace {
 constexpr std::size_t kKinds = 3;
 BriefMutex mutex;  // guards claimed
 std::array<std::uint64_t, kKinds> claimed{};
-std::atomic<std::uint64_t> limit{0};
 std::atomic<void (*)()> reclaimer{nullptr};
 thread_local int unlimited = 0;
 
+std::atomic<std::uint64_t>& limit() {
+  static std::atomic<std::uint64_t> bytes{settings().memory};
+  return bytes;
+}
+
 MemoryAccount account_locked() {
   MemoryAccount a;
-  a.budget = limit;
+  a.budget = limit();
   a.shared = claimed[0] + static_cast<std::uint64_t>(shared_storage_bytes());
   a.arenas = claimed[1];
   a.loaders = claimed[2];
@@ -37,13 +43,15 @@ bool fits(const MemoryAccount& a, std::uint64_t more) {
 
 [[noreturn]] void refuse(const MemoryAccount& a, std::uint64_t more, std::string_view what) {
   const std::uint64_t room = a.total() < a.budget ? a.budget - a.total() : 0;
-  fail(Fault::Memory,
-       fmt::format("{} needs {} ({} bytes), but the budget of the process, {}, leaves {} ({} "
-                   "bytes): shared variables have {}, arenas {}, loaders {}",
-                   what, describe_bytes(more), more, describe_bytes(a.budget), describe_bytes(room),
-                   room, describe_bytes(a.shared), describe_bytes(a.arenas),
-                   describe_bytes(a.loaders)),
-       "let go of variables, functions or loaders, use a smaller batch, or raise config.memory");
+  fail_memory(
+      {.needed = more, .allowed = room},
+      fmt::format("{} needs {} ({} bytes), but the budget of the process, {}, leaves {} ({} "
+                  "bytes): shared variables have {}, arenas {}, loaders {}",
+                  what, describe_bytes(more), more, describe_bytes(a.budget), describe_bytes(room),
+                  room, describe_bytes(a.shared), describe_bytes(a.arenas),
+                  describe_bytes(a.loaders)),
+      fmt::format("let go of variables, functions or loaders, use a smaller batch, or raise {}",
+                  process_budget_name()));
 }
 
 /// Calls `take` under the lock once the budget allows `more`.
@@ -67,8 +75,8 @@ MemoryAccount memory_account() {
   return account_locked();
 }
 
-void set_memory_budget(std::uint64_t bytes) { limit = bytes; }
-std::uint64_t memory_budget() { return unlimited > 0 ? 0 : limit.load(); }
+void set_memory_budget(std::uint64_t bytes) { limit() = bytes; }
+std::uint64_t memory_budget() { return unlimited > 0 ? 0 : limit().load(); }
 void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
 
 void MemoryClaim::grow(std::uint64_t more, std::string_view what) {

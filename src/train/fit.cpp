@@ -8,6 +8,8 @@
 #include <optional>
 #include <sstream>
 
+#include "base/spelling.h"
+#include "data/fingerprint.h"
 #include "io/checkpoints.h"
 #include "train/progress.h"
 #include "train/trainer.h"
@@ -78,30 +80,25 @@ Watched find_watched(const std::string& name, const std::vector<std::string>& me
 
 // ---- means over rows
 
-void add(std::vector<double>& sums, double& rows, const std::vector<double>& values,
-         const data::Batch& batch) {
-  const auto count = static_cast<double>(batch[0].shape[0]);
-  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i] * count;
-  rows += count;
-}
-
-std::vector<double> means_of(std::vector<double> sums, double rows) {
-  for (double& s : sums) s /= rows;
-  return sums;
+/// An error if the rows have no weight. `which`: "training".
+std::vector<double> means_of(const BatchSums& sums, const char* which) {
+  if (sums.weight == 0)
+    fail(Fault::Value, fmt::format("fit: all weights of the {} data are 0", which),
+         "rows with a weight of 0 are left out; give some a weight");
+  return sums.means();
 }
 
 /// Of what `values` gives for the batches of an epoch.
 template <class F>
-std::vector<double> means_over(data::Loader& loader, std::int64_t epoch, std::size_t count,
+std::vector<double> means_over(data::Loader& loader, std::int64_t epoch, const char* which,
                                F&& values) {
   data::LoaderState begin = loader.state();
   begin.epoch = epoch;
   begin.batch = 0;
   loader.seek(begin);
-  std::vector<double> sums(count);
-  double rows = 0;
-  while (std::optional<data::Batch> batch = loader.next()) add(sums, rows, values(*batch), *batch);
-  return means_of(std::move(sums), rows);
+  BatchSums sums;
+  while (std::optional<data::Batch> batch = loader.next()) sums.add(values(*batch));
+  return means_of(sums, which);
 }
 
 /// Where a training stands: with the values of the trainer and the position in the data all that
@@ -109,8 +106,7 @@ std::vector<double> means_over(data::Loader& loader, std::int64_t epoch, std::si
 struct Standing {
   std::int64_t epoch = 0, step = 0;  // finished ones
   bool trained = false;              // the epoch has its training, but no evaluation yet
-  std::vector<double> sums;          // of the loss and the metrics, times rows, in this epoch
-  double rows = 0;
+  BatchSums sums;                    // of the loss and the metrics in this epoch
   double best = std::numeric_limits<double>::quiet_NaN();
   std::int64_t best_epoch = 0;
 };
@@ -178,6 +174,47 @@ void require_same_order(const data::LoaderState& then, data::LoaderState now,
       fmt::format("give the same data, batch, shuffle and memory of the loader, {}", kOtherFolder));
 }
 
+// ---- what decides bits
+
+/// The numbers of rows that batches of an epoch have.
+std::vector<std::int64_t> batch_sizes(const data::Loader& loader) {
+  const std::int64_t rows = loader.rows(), most = loader.state().batch_rows;
+  if (rows <= most) return {rows};
+  return rows % most == 0 ? std::vector{most} : std::vector{most, rows % most};
+}
+
+std::string text_of(const Function::Way& way) {
+  return fmt::format("{}{}", way.slices, way.rounded ? " rounded" : "");
+}
+
+Function::Way way_in(const io::TensorFile& file, const std::string& path, const std::string& key) {
+  const std::string& text = file.metadata.at(key);
+  const std::size_t end = text.find(' ');
+  Function::Way way;
+  auto [stop, status] =
+      std::from_chars(text.data(), text.data() + std::min(end, text.size()), way.slices);
+  way.rounded = end != text.npos && text.substr(end) == " rounded";
+  if (status != std::errc() || way.slices < 1 || text != text_of(way))
+    fail(Fault::Value, fmt::format("{}: \"{}\" is no way to run: \"{}\"", path, key, text));
+  return way;
+}
+
+/// An error unless the data are those that a checkpoint names under `key`.
+void require_same_data(const io::TensorFile& file, const char* key, const char* which,
+                       const data::Fingerprint& now, const std::string& path) {
+  const auto found = file.metadata.find(key);
+  if (found == file.metadata.end()) return;
+  const std::string how = data::difference(found->second, now);
+  if (how.empty()) return;
+  fail(Fault::Value, fmt::format("{}: is of a training with other {} data: {}", path, which, how),
+       fmt::format("give the data it had; go on with these on purpose (accept=[\"data\"], --accept "
+                   "data); {}",
+                   kOtherFolder));
+}
+
+constexpr const char* kData = "data.fingerprint";
+constexpr const char* kValidation = "validation.fingerprint";
+
 class Loop {
  public:
   Loop(Trainer& trainer, data::Loader& data, const FitOptions& options)
@@ -186,22 +223,32 @@ class Loop {
     for (const Objective& metric : options.metrics) history_.metrics.push_back(metric.name);
     if (options.epochs < 0) fail(Fault::Value, fmt::format("fit: epochs is {}", options.epochs));
     if (options.resume && options.folder.empty())
-      fail(Fault::Value, "fit: there is no folder to resume from", "give folder=");
+      fail(Fault::Value, "fit: there is no folder to resume from", "give " + option("folder"));
     if (data.rows() == 0 || (options.validation && options.validation->rows() == 0))
       fail(Fault::Value, fmt::format("fit: the {} data have no rows",
                                      data.rows() == 0 ? "training" : "validation"));
     if (options.checkpoint_steps < 0 || options.patience < 0)
       fail(Fault::Value, "fit: checkpoint_steps and patience are not negative");
+    for (const std::string& name : options.accept)
+      if (name != "data" && name != "plan")
+        fail(Fault::Value, fmt::format("fit: accept has \"{}\"", name),
+             "a training that is resumed may have another \"data\" or \"plan\"");
     find_monitor();
     if (!options.folder.empty()) checkpoints_.emplace(options.folder, options.keep);
     if (checkpoints_ && !options.resume && checkpoints_->any())
       fail(Fault::Value, fmt::format("fit: {} has checkpoints of a training", options.folder),
-           "resume it (resume=True, --resume), or give another folder");
+           fmt::format("resume it ({}), or give another folder", switched("resume", true)));
     reset_sums();
   }
 
   History run() {
+    if (checkpoints_) {
+      prints_.emplace(kData, data::fingerprint(data_.source()));
+      if (options_.validation)
+        prints_.emplace(kValidation, data::fingerprint(options_.validation->source()));
+    }
     if (options_.resume) resume();
+    if (history_.resumed_from.empty()) settle_ways(nullptr);
     data_.begin_epoch();  // stays where `resume` went
     position_ = data_.state();
     planned_ = trainer_.plan(std::min(position_.batch_rows, data_.rows())).peak;
@@ -228,7 +275,7 @@ class Loop {
     Epoch e;
     e.number = now_.epoch + 1;
     e.step = now_.step;
-    const std::vector<double> means = means_of(now_.sums, now_.rows);
+    const std::vector<double> means = means_of(now_.sums, "training");
     e.loss = means[0];
     e.metrics.assign(means.begin() + 1, means.end());
     if (std::isnan(e.loss))  // parameters that are nan must not replace the checkpoints before
@@ -259,11 +306,11 @@ class Loop {
   void train() {
     const std::int64_t batches = data_.batches();
     while (std::optional<data::Batch> batch = data_.next()) {
-      const std::vector<double> values = trainer_.step(*batch);
+      const BatchSums values = trainer_.step(*batch);
       position_ = data_.state();
       ++now_.step;
       now_.trained = batch->number + 1 == batches;  // the position is in the next epoch then
-      add(now_.sums, now_.rows, values, *batch);
+      now_.sums.add(values);
       rows_here_ += static_cast<double>((*batch)[0].shape[0]);
       show(*batch, batches);
       batch.reset();  // its storage is used again
@@ -281,9 +328,10 @@ class Loop {
     n.batches = batches;
     n.rows = static_cast<std::int64_t>(rows_here_);
     n.seconds = seconds_since(start_);
-    n.loss = now_.sums[0] / now_.rows;
-    if (now_.sums.size() > 1) {
-      n.metric = now_.sums[1] / now_.rows;
+    const std::vector<double> means = now_.sums.means();
+    n.loss = means[0];
+    if (means.size() > 1) {
+      n.metric = means[1];
       n.metric_name = history_.metrics[0];
     }
     n.bytes = bytes();
@@ -299,15 +347,55 @@ class Loop {
   /// The same rows with the same random numbers whenever this epoch is evaluated.
   void validate(Epoch& e) {
     const std::vector<double> means =
-        means_over(*options_.validation, now_.epoch, now_.sums.size(),
+        means_over(*options_.validation, now_.epoch, "validation",
                    [&](const data::Batch& batch) { return trainer_.evaluate(batch); });
     e.validation_loss = means[0];
     e.validation_metrics.assign(means.begin() + 1, means.end());
   }
 
-  void reset_sums() {
-    now_.sums.assign(1 + options_.metrics.size(), 0);
-    now_.rows = 0;
+  void reset_sums() { now_.sums = {std::vector<double>(1 + options_.metrics.size(), 0), 0}; }
+
+  // ---- ways to keep to the budget
+
+  bool accepts(const char* what) const {
+    return std::find(options_.accept.begin(), options_.accept.end(), what) != options_.accept.end();
+  }
+
+  /// For all sizes of batches, before the first: chosen, or those of a checkpoint.
+  void settle_ways(const io::Checkpoints::Found* from) {
+    settle_ways(Trainer::Part::Step, "plan.train", data_, from);
+    if (options_.validation)
+      settle_ways(Trainer::Part::Evaluation, "plan.evaluate", *options_.validation, from);
+  }
+
+  void settle_ways(Trainer::Part part, const char* name, const data::Loader& loader,
+                   const io::Checkpoints::Found* from) {
+    for (std::int64_t rows : batch_sizes(loader)) {
+      const std::string key = fmt::format("{}.{}", name, rows);
+      Function::Way way;
+      if (from && !accepts("plan") && from->state.metadata.count(key) != 0) {
+        way = way_in(from->state, from->path, key);
+        try {
+          trainer_.set_way(part, rows, way);
+        } catch (const Error& e) {
+          if (e.fault() != Fault::Memory && e.fault() != Fault::Value) throw;
+          fail_at(e.origin(), e.fault(),
+                  fmt::format("{}: batches of {} rows ran in {} there{}, which cannot be kept "
+                              "up: {}",
+                              from->path, rows,
+                              way.slices == 1 ? "one" : fmt::format("{} slices", way.slices),
+                              way.rounded ? ", with activations in bfloat16" : "", e.message()),
+                  fmt::format("give the memory and the options it had; or plan anew, after "
+                              "which sums over batches may round differently (accept=[\"plan\"], "
+                              "--accept plan){}{}",
+                              e.hint().empty() ? "" : "\n", e.hint()));
+        }
+      } else {
+        way = trainer_.way(part, rows);
+        trainer_.set_way(part, rows, way);
+      }
+      ways_[key] = text_of(way);
+    }
   }
 
   // ---- which epoch is best
@@ -346,9 +434,9 @@ class Loop {
   io::TensorFile state() const {
     io::TensorFile file;
     trainer_.save(file);
-    const auto columns = static_cast<std::int64_t>(now_.sums.size());
-    std::vector<double> sums = now_.sums, past;
-    sums.push_back(now_.rows);
+    const auto columns = static_cast<std::int64_t>(now_.sums.values.size());
+    std::vector<double> sums = now_.sums.values, past;
+    sums.push_back(now_.sums.weight);
     sums.push_back(now_.best);
     for (const Epoch& e : history_.epochs) {
       past.push_back(static_cast<double>(e.step));
@@ -364,6 +452,8 @@ class Loop {
         {"progress/history",
          doubles(past, static_cast<std::int64_t>(history_.epochs.size()), 2 + 2 * columns)});
     file.metadata.insert(trainer_.identity().begin(), trainer_.identity().end());
+    file.metadata.insert(ways_.begin(), ways_.end());
+    for (const auto& [key, print] : prints_) file.metadata[key] = print.text();
     file.metadata["epoch"] = fmt::format("{}", now_.epoch);
     file.metadata["trained"] = now_.trained ? "1" : "0";
     file.metadata["best_epoch"] = fmt::format("{}", now_.best_epoch);
@@ -391,12 +481,17 @@ class Loop {
     position.shuffle = number("data.shuffle") != 0;
     require_same_training(file.metadata, trainer_.identity(), found->path);
     require_same_order(position, data_.state(), found->path);
-    const auto columns = static_cast<std::int64_t>(now_.sums.size());
+    if (!accepts("data"))
+      for (const auto& [key, print] : prints_)
+        require_same_data(file, key.c_str(), key == kData ? "training" : "validation", print,
+                          found->path);
+    const auto columns = static_cast<std::int64_t>(now_.sums.values.size());
     const Array sums = table(file, found->path, "progress/sums", 1, columns + 2);
-    for (std::int64_t i = 0; i < columns; ++i) then.sums.push_back(sums.at_double(i));
-    then.rows = sums.at_double(columns);
+    for (std::int64_t i = 0; i < columns; ++i) then.sums.values.push_back(sums.at_double(i));
+    then.sums.weight = sums.at_double(columns);
     then.best = sums.at_double(columns + 1);
     const Array past = table(file, found->path, "progress/history", then.epoch, 2 + 2 * columns);
+    settle_ways(&*found);
     trainer_.restore(file, found->path);
     data_.seek(position);
     now_ = then;
@@ -455,7 +550,9 @@ class Loop {
   std::optional<io::Checkpoints> checkpoints_;
   History history_;
   Standing now_;
-  data::LoaderState position_;  // of the next batch that was not trained on
+  data::LoaderState position_;                       // of the next batch that was not trained on
+  std::map<std::string, data::Fingerprint> prints_;  // with a folder
+  std::map<std::string, std::string> ways_;          // of batches, by their rows
   std::int64_t planned_ = 0;
   Clock::time_point start_;
   double rows_here_ = 0;
@@ -471,27 +568,34 @@ History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
   return Loop(trainer, data, options).run();
 }
 
-History fit(Layer& model, data::Loader& data, const FitOptions& options) {
+History fit(Layer& model, data::Loader& data, const FitOptions& options, Here where) {
+  const FallbackOrigin origin(where);
   Trainer trainer(model, data.fields(), options);
   return fit(trainer, data, options);
 }
 
-MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options) {
-  return Trainer(model, data.fields(), options)
-      .plan(std::min(data.state().batch_rows, data.rows()));
+MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options, Here where) {
+  return plan(model, data.fields(), data.state().batch_rows, options, where);
 }
 
-std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
-                                       const FitOptions& options) {
+MemoryReport plan(Layer& model, const std::vector<data::Field>& fields, std::int64_t rows,
+                  const FitOptions& options, Here where) {
+  const FallbackOrigin origin(where);
+  return Trainer(model, fields, options).plan(rows);
+}
+
+std::map<std::string, double> evaluate(Layer& model, data::Loader& data, const FitOptions& options,
+                                       Here where) {
+  const FallbackOrigin origin(where);
   return evaluate(evaluation_of(model, data.fields(), options), data, options);
 }
 
 std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
                                        const FitOptions& options) {
   const data::LoaderState before = data.state();
-  const std::vector<double> means =
-      means_over(data, 0, 1 + options.metrics.size(),
-                 [&](const data::Batch& batch) { return run(evaluation, batch); });
+  const std::vector<double> means = means_over(data, 0, "evaluated", [&](const data::Batch& batch) {
+    return run(evaluation, batch, 1 + options.metrics.size());
+  });
   data.seek(before);
   std::map<std::string, double> named{{"loss", means[0]}};
   for (std::size_t i = 0; i < options.metrics.size(); ++i)

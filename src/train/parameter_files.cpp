@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/spelling.h"
 #include "train/fit.h"
 #include "train/trainer.h"
 
@@ -68,7 +69,8 @@ LoadReport load(Layer& model, const std::string& path, bool strict) {
     fail(Fault::Value,
          fmt::format("{}: does not have the parameters of the model: {}", path,
                      text_of(report, "fit")),
-         "load it with strict=False to take those that fit and see what is left");
+         spelled("load it without `strict` to take those that fit and see what is left",
+                 "load it with strict=False to take those that fit and see what is left"));
   if (taken.empty() && !values.empty())
     fail(Fault::Value,
          fmt::format("{}: no parameter fits the model: {}", path, text_of(report, "fit")),

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/bytes.h"
+#include "base/seconds.h"
 
 namespace snug::nn {
 namespace {
@@ -80,18 +81,44 @@ void ProgressView::clear() {
 
 void ProgressView::epoch(const Epoch& e, const History& history, std::int64_t epochs,
                          std::int64_t bytes) {
-  std::string line = fmt::format("epoch {}/{}  loss {:.4f}", e.number, epochs, e.loss);
+  say(lines_of(e, history, epochs, bytes));
+}
+
+std::string ProgressView::lines_of(const Epoch& e, const History& history, std::int64_t epochs,
+                                   std::int64_t bytes) {
+  const std::string start = fmt::format("epoch {}/{}", e.number, epochs);
+  std::vector<std::string> training, validation;
+  const auto add = [](std::vector<std::string>& fields, const std::string& name, double value) {
+    fields.push_back(fmt::format("{} {:.4f}", name, value));
+  };
+  add(training, "loss", e.loss);
   for (std::size_t i = 0; i < e.metrics.size(); ++i)
-    line += fmt::format("  {} {:.4f}", history.metrics[i], e.metrics[i]);
+    add(training, history.metrics[i], e.metrics[i]);
+  training.push_back(describe_seconds(e.seconds));
+  training.push_back(fmt::format("{:.0f} rows/s", e.rows_per_second));
+  training.push_back("memory " + describe_bytes(static_cast<std::uint64_t>(bytes)));
   if (history.validated) {
-    line += fmt::format("  validation_loss {:.4f}", e.validation_loss);
+    add(validation, "validation_loss", e.validation_loss);
     for (std::size_t i = 0; i < e.validation_metrics.size(); ++i)
-      line += fmt::format("  validation_{} {:.4f}", history.metrics[i], e.validation_metrics[i]);
+      add(validation, "validation_" + history.metrics[i], e.validation_metrics[i]);
   }
-  line += fmt::format("  {:.0f} rows/s  {}  {:.1f} s{}", e.rows_per_second,
-                      describe_bytes(static_cast<std::uint64_t>(bytes)), e.seconds,
-                      e.best ? "  best" : "");
-  say(line);
+  if (e.best) (history.validated ? validation : training).back() += "  best";
+  // What does not fit a line goes to the next one.
+  constexpr std::size_t kWidth = 80;
+  std::string text = start;
+  std::size_t used = start.size();
+  for (const std::vector<std::string>* fields : {&training, &validation})
+    for (std::size_t i = 0; i < fields->size(); ++i) {
+      const std::string& field = (*fields)[i];
+      const bool fits = used + 2 + field.size() <= kWidth;
+      if (!fits || (fields == &validation && i == 0)) {
+        text += "\n" + std::string(start.size(), ' ');
+        used = start.size();
+      }
+      text += "  " + field;
+      used += 2 + field.size();
+    }
+  return text;
 }
 
 void ProgressView::say(const std::string& line) {

@@ -25,6 +25,9 @@ class ProgressView {
   void epoch(const Epoch& epoch, const History& history, std::int64_t epochs, std::int64_t bytes);
   void say(const std::string& line);
 
+  /// What an epoch gave, in lines of 80 columns: those of the validation data are in the second.
+  static std::string lines_of(const Epoch& epoch, const History& history, std::int64_t epochs,
+                              std::int64_t bytes);
   static std::string bar(const Numbers& numbers, int width);
 
  private:

@@ -1,34 +1,40 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "nn/losses.h"
 #include "nn/prune.h"
 #include "ops/arguments.h"
+#include "ops/index_functions.h"
 
 namespace snug::nn {
 namespace {
 
 struct Known {
   const char* name;
-  Expr (*of)(const Expr& predictions, const Expr& targets);
+  Expr (*of)(const Expr& predictions, const Expr& targets, const std::string& reduction);
 };
 /// Classes of the pixels of images are channels, others are on the last axis.
 std::int64_t class_axis(const Expr& predictions) { return predictions.ndim() > 3 ? 1 : -1; }
 
+using Reduction = const std::string&;
+
 constexpr Known kObjectives[] = {
-    {"cross_entropy",
-     [](const Expr& p, const Expr& y) { return cross_entropy(p, y, "mean", class_axis(p)); }},
+    {"cross_entropy", [](const Expr& p, const Expr& y,
+                         Reduction r) { return cross_entropy(p, y, r, class_axis(p)); }},
     {"binary_cross_entropy",
-     [](const Expr& p, const Expr& y) { return binary_cross_entropy(p, y); }},
-    {"mse", [](const Expr& p, const Expr& y) { return mse(p, y); }},
-    {"mae", [](const Expr& p, const Expr& y) { return mae(p, y); }},
-    {"huber", [](const Expr& p, const Expr& y) { return huber(p, y); }},
-    {"hinge", [](const Expr& p, const Expr& y) { return hinge(p, y); }},
-    {"accuracy", [](const Expr& p, const Expr& y) { return accuracy(p, y, class_axis(p)); }},
-    {"top_k_accuracy",
-     [](const Expr& p, const Expr& y) { return top_k_accuracy(p, y, 5, class_axis(p)); }},
-    {"mean_error", [](const Expr& p, const Expr& y) { return mean_error(p, y, class_axis(p)); }},
+     [](const Expr& p, const Expr& y, Reduction r) { return binary_cross_entropy(p, y, r); }},
+    {"mse", [](const Expr& p, const Expr& y, Reduction r) { return mse(p, y, r); }},
+    {"mae", [](const Expr& p, const Expr& y, Reduction r) { return mae(p, y, r); }},
+    {"huber", [](const Expr& p, const Expr& y, Reduction r) { return huber(p, y, 1, r); }},
+    {"hinge", [](const Expr& p, const Expr& y, Reduction r) { return hinge(p, y, r); }},
+    {"accuracy",
+     [](const Expr& p, const Expr& y, Reduction r) { return accuracy(p, y, class_axis(p), r); }},
+    {"top_k_accuracy", [](const Expr& p, const Expr& y,
+                          Reduction r) { return top_k_accuracy(p, y, 5, class_axis(p), r); }},
+    {"mean_error",
+     [](const Expr& p, const Expr& y, Reduction r) { return mean_error(p, y, class_axis(p), r); }},
 };
 
 Expr input_of(const data::Field& field, const char* name) {
@@ -37,20 +43,114 @@ Expr input_of(const data::Field& field, const char* name) {
   return input({field.dtype, sizes, 0}, name);
 }
 
-/// The loss and the metrics, in float64.
-std::vector<Expr> outputs_of(const Expr& predictions, const Expr& targets,
-                             const FitOptions& options) {
-  std::vector<Expr> out;
+/// The arguments of a step: of the batch.
+struct Inputs {
+  Expr x, y, weights;  // without weights: null
+  std::vector<Expr> all() const { return weights ? std::vector{x, y, weights} : std::vector{x, y}; }
+};
+
+Inputs inputs_of(const std::vector<data::Field>& fields) {
+  if (fields.size() < 2 || fields.size() > 3) {
+    std::vector<std::string> names;
+    for (const data::Field& field : fields) names.push_back(field.name);
+    fail(Fault::Value,
+         fmt::format("fit: the data have {} fields ({})", fields.size(), fmt::join(names, ", ")),
+         "a row has an input, a target and, if its rows weigh differently, a weight");
+  }
+  Inputs in{input_of(fields[0], "x"), input_of(fields[1], "y"), {}};
+  if (fields.size() == 3) in.weights = input_of(fields[2], "weights");
+  return in;
+}
+
+/// What the class of each target weighs.
+Expr weights_of_classes(const Expr& p, const Expr& y, const FitOptions& options) {
+  const std::vector<double>& given = options.class_weight;
+  const Expr table = constant(Array::from(std::vector<float>(given.begin(), given.end()),
+                                          {static_cast<std::int64_t>(given.size())}));
+  for (double w : given)
+    if (!(w >= 0 && std::isfinite(w)))
+      fail(Fault::Value, fmt::format("fit: class_weight has {}", w),
+           "weights are finite and not negative");
+  if (options.loss.name == "binary_cross_entropy") {
+    if (given.size() != 2)
+      fail(Fault::Value,
+           fmt::format("fit: class_weight has {} weights for 2 classes", given.size()),
+           "give those of 0 and 1");
+    const Expr one = typed_number(given[1] - given[0], DType::F32);
+    return typed_number(given[0], DType::F32) + cast(y, DType::F32) * one;
+  }
+  const std::int64_t axis = normal_axis("class_weight", class_axis(p), std::max(1, p.ndim()));
+  const bool numbers = is_int(y.dtype()) && y.ndim() == p.ndim() - 1;
+  if (p.ndim() < 2 || (!numbers && (options.loss.name != "cross_entropy" || y.ndim() != p.ndim())))
+    fail(Fault::Type,
+         fmt::format("fit: class_weight is for targets that are classes; these are {}",
+                     describe(y.type())),
+         "give a third field with the weights of rows");
+  const std::int64_t classes = p.type().shape[static_cast<std::size_t>(axis)];
+  if (classes >= 0 && classes != static_cast<std::int64_t>(given.size()))
+    fail(Fault::Value,
+         fmt::format("fit: class_weight has {} weights for {} classes", given.size(), classes),
+         "give one for each class");
+  if (numbers) return take(table, y, {}, "clip");  // the loss says which label is no class
+  return sum(moveaxis(cast(y, DType::F32), {axis}, {-1}) * table, -1);
+}
+
+/// The weights of a batch, or null: those of its rows times those of their classes.
+Expr weights_of(const Inputs& in, const Expr& predictions, const FitOptions& options) {
+  if (options.class_weight.empty()) return in.weights;
+  Expr by_class = weights_of_classes(predictions, in.y, options);
+  if (!in.weights) return by_class;
+  Expr own = cast(in.weights, DType::F32);
+  const bool more = own.ndim() < by_class.ndim();
+  Expr& fewer = more ? own : by_class;
+  const int ndim = (more ? by_class : own).ndim();
+  while (fewer.ndim() < ndim) fewer = expand_dims(fewer, fewer.ndim());
+  return own * by_class;
+}
+
+/// What a step computes of a batch: the loss and the metrics, in float64.
+struct Outputs {
+  std::vector<Expr> values;  // means over the rows, or with `weight` sums
+  Expr weight;               // what the rows weigh together; null: each 1
+  std::vector<Expr> all() const {
+    std::vector<Expr> out = values;
+    if (weight) out.push_back(weight);
+    return out;
+  }
+};
+
+Outputs outputs_of(const Inputs& in, const Expr& predictions, const FitOptions& options) {
+  Outputs out;
+  const Expr weights = weights_of(in, predictions, options);
   const auto add = [&](const Objective& objective) {
-    Expr value = objective.of(predictions, targets);
-    if (value.ndim() != 0)
+    if (!objective.of) fail(Fault::Type, fmt::format("fit: {} has no function", objective.name));
+    const bool by_row = weights && objective.each;
+    Expr value = (by_row ? objective.each : objective.of)(predictions, in.y);
+    if (!by_row && value.ndim() > std::max(1, weights ? weights.ndim() : 1))
       fail(Fault::Type, fmt::format("fit: {} gives {}", objective.name, describe(value.type())),
-           "a loss or metric is one number per batch: take the mean");
-    out.push_back(cast(value, DType::F64));
+           "a loss or metric is one number per batch, or one per row: take the mean of others");
+    if (weights) {
+      const WeightedSum sums = weighted_sum(objective.name.c_str(), value, weights);
+      value = sums.sum;
+      if (!out.weight) out.weight = sums.weight;
+    } else if (value.ndim() > 0) {
+      value = mean(value);
+    }
+    out.values.push_back(cast(value, DType::F64));
   };
   add(options.loss);
   for (const Objective& metric : options.metrics) add(metric);
   return out;
+}
+
+void check_weights(const data::Batch& batch) {
+  const Array& w = batch[2];
+  for (std::int64_t i = 0; i < product(w.shape); ++i)
+    if (const double value = w.at_double(i); !(value >= 0 && std::isfinite(value)))
+      fail(Fault::Value,
+           fmt::format("fit: a weight is {} (row {} of batch {} of an epoch)", value,
+                       i / (product(w.shape) / w.shape[0]), batch.number),
+           "weights are finite and not negative; 0 leaves a row out");
 }
 
 constexpr std::string_view kMask = "mask/";
@@ -64,11 +164,15 @@ io::Metadata identity_of(Layer& model, const std::vector<data::Field>& fields,
     inputs.push_back(fmt::format("{} {}", name_of(field.dtype), describe_shape(field.shape)));
   for (const Parameter& p : model.parameters())
     if (p.trainable) trained.push_back(p.name);
+  const std::string class_weight = options.class_weight.empty()
+                                       ? "none"
+                                       : fmt::format("{}", fmt::join(options.class_weight, ", "));
   io::Metadata all{{"fit.fields", fmt::format("{}", fmt::join(inputs, "; "))},
                    {"fit.loss", options.loss.name},
                    {"fit.optimizer", options.optimizer},
                    {"fit.accumulate", o.accumulate > 1 ? "on" : "off"},
                    {"fit.average", o.average > 0 ? "on" : "off"},
+                   {"fit.class_weight", class_weight},
                    {"fit.trained", fmt::format("{}", fmt::join(trained, " "))}};
   if (options.optimizer == "rmsprop") {
     all["fit.centered"] = o.centered ? "on" : "off";
@@ -92,19 +196,14 @@ Updates masked_updates(const optim::Updates& updates, Layer& model) {
   return pairs;
 }
 
-/// The input and the target.
-std::pair<Expr, Expr> inputs_of(const std::vector<data::Field>& fields) {
-  if (fields.size() < 2)
-    fail(Fault::Value, fmt::format("fit: the data have {} fields", fields.size()),
-         "a row has an input and a target");
-  return {input_of(fields[0], "x"), input_of(fields[1], "y")};
-}
-
 }  // namespace
 
 Objective::Objective(const std::string& given) : name(given) {
   for (const Known& known : kObjectives)
-    if (name == known.name) of = known.of;
+    if (name == known.name) {
+      of = [&known](const Expr& p, const Expr& y) { return known.of(p, y, "mean"); };
+      each = [&known](const Expr& p, const Expr& y) { return known.of(p, y, "none"); };
+    }
   if (of) return;
   std::string near = nearest(name, objective_names());
   fail(Fault::Value, fmt::format("fit: there is no loss or metric \"{}\"", name),
@@ -165,8 +264,8 @@ void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
 
 Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
                        const FitOptions& options, const Updates& givens) {
-  const auto [x, y] = inputs_of(fields);
-  return function({x, y}, outputs_of(model(x), y, options),
+  const Inputs in = inputs_of(fields);
+  return function(in.all(), outputs_of(in, model(in.x), options).all(),
                   {.givens = givens,
                    .name = "evaluate",
                    .memory = options.memory,
@@ -174,20 +273,37 @@ Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
                    .threads = options.threads});
 }
 
-std::vector<double> run(const Function& function, const data::Batch& batch) {
-  std::vector<double> values;
-  for (const Array& a : function.call({batch[0], batch[1]})) values.push_back(a.item<double>());
-  return values;
+void BatchSums::add(const BatchSums& other) {
+  values.resize(other.values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += other.values[i];
+  weight += other.weight;
+}
+
+std::vector<double> BatchSums::means() const {
+  std::vector<double> out = values;
+  for (double& v : out) v /= weight;
+  return out;
+}
+
+BatchSums run(const Function& function, const data::Batch& batch, std::size_t values) {
+  if (batch.arrays.size() > 2) check_weights(batch);
+  BatchSums sums;
+  for (const Array& a : function.call(batch.arrays)) sums.values.push_back(a.item<double>());
+  if (sums.values.size() > values) {
+    sums.weight = sums.values.back();
+    sums.values.pop_back();
+    return sums;
+  }
+  sums.weight = static_cast<double>(batch[0].shape[0]);
+  for (double& mean : sums.values) mean *= sums.weight;
+  return sums;
 }
 
 Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
-    : model_(model), metrics_(options.metrics.size()) {
-  const auto [x, y] = inputs_of(fields);
-  row_ = fields[0].shape;
-  target_row_ = fields[1].shape;
+    : model_(model), metrics_(options.metrics.size()), fields_(fields) {
+  const Inputs in = inputs_of(fields);
   Pass pass{.training = true};
-  const Expr predictions = model(x, pass);
-  std::vector<Expr> outputs = outputs_of(predictions, y, options);
+  const Outputs outputs = outputs_of(in, model(in.x, pass), options);
 
   if (model.trainable().empty())
     fail(Fault::Value, "fit: no parameter of the model is trained",
@@ -203,10 +319,18 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
           "rate");
     if (as_shared(optim.rate.value)) rate_ = optim.rate.value;
   }
+  // Batches that are joined count by their weight, be it the number of their rows.
+  optim::Cost cost = outputs.values[0];
+  if (outputs.weight) {
+    cost = {outputs.values[0], outputs.weight};
+  } else if (optim.accumulate > 1) {
+    const Expr rows = cast(shape_i(in.x, 0), DType::F64);
+    cost = {outputs.values[0] * rows, rows};
+  }
   const optim::Updates updates =
-      optim::updates_by(options.optimizer, outputs[0], model.trainable(), optim);
+      optim::updates_by(options.optimizer, cost, model.trainable(), optim);
 
-  step_ = function({x, y}, outputs,
+  step_ = function(in.all(), outputs.all(),
                    {.updates = masked_updates(updates, model),
                     .name = "train",
                     .memory = options.memory,
@@ -220,7 +344,8 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
   Updates averaged;
   for (std::size_t i = 0; i < updates.averages.size(); ++i)
     averaged.emplace_back(trainable[i], updates.averages[i]);
-  evaluate_ = evaluation_of(model, fields, options, averaged);
+  evaluated_fields_ = options.validation ? options.validation->fields() : fields;
+  evaluate_ = evaluation_of(model, evaluated_fields_, options, averaged);
 
   const std::vector<Parameter> parameters = model.parameters();
   for (const Parameter& p : parameters) add(p.name, p.variable);
@@ -238,7 +363,7 @@ Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const Fit
     if (std::none_of(updates.averages.begin(), updates.averages.end(),
                      [&](const Expr& average) { return same(average, state); }))
       add_state(state);
-  for (const Expr& e : topological(outputs))
+  for (const Expr& e : topological(outputs.all()))
     if (SharedVariable* s = as_shared(e); s && s->find_default_update()) {
       const bool known = std::any_of(values_.begin(), values_.end(),
                                      [&](const NamedValue& v) { return v.shared->id == s->id; });
@@ -253,10 +378,10 @@ void Trainer::add(std::string name, const Expr& variable) {
   variables_.push_back(variable);
 }
 
-std::vector<double> Trainer::step(const data::Batch& batch) const { return run(step_, batch); }
+BatchSums Trainer::step(const data::Batch& batch) const { return run(step_, batch, 1 + metrics_); }
 
-std::vector<double> Trainer::evaluate(const data::Batch& batch) const {
-  return run(evaluate_, batch);
+BatchSums Trainer::evaluate(const data::Batch& batch) const {
+  return run(evaluate_, batch, 1 + metrics_);
 }
 
 void Trainer::save(io::TensorFile& file) const { put_values(values_, file); }
@@ -308,12 +433,26 @@ void Trainer::set_rate(double rate) const {
   as_shared(rate_)->set_value(Array::scalar(rate).to(rate_.dtype()));
 }
 
+std::vector<Dims> Trainer::shapes_of(Part part, std::int64_t rows) const {
+  std::vector<Dims> shapes;
+  for (const data::Field& field : part == Part::Step ? fields_ : evaluated_fields_) {
+    shapes.push_back(field.shape);
+    shapes.back().insert(0, rows);
+  }
+  return shapes;
+}
+
 MemoryReport Trainer::plan(std::int64_t rows) const {
-  Dims x = row_, y = target_row_;
-  x.insert(0, rows);
-  y.insert(0, rows);
-  const Dims shapes[] = {x, y};
-  return step_.memory(shapes);
+  if (rows < 1) fail(Fault::Value, fmt::format("plan: a batch has {} rows", rows));
+  return step_.memory(shapes_of(Part::Step, rows));
+}
+
+Function::Way Trainer::way(Part part, std::int64_t rows) const {
+  return function_of(part).way(shapes_of(part, rows));
+}
+
+void Trainer::set_way(Part part, std::int64_t rows, const Function::Way& way) const {
+  function_of(part).set_way(shapes_of(part, rows), way);
 }
 
 }  // namespace snug::nn

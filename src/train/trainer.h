@@ -25,10 +25,22 @@ void put_values(std::span<const NamedValue> values, io::TensorFile& file);
 void take_values(std::span<const NamedValue> values, const io::TensorFile& file,
                  const std::string& path);
 
-/// The loss and the metrics of a batch (x, y), without training; `givens` as of a function.
+/// The loss and the metrics of a batch, (x, y) or (x, y, weights), without training; `givens` as of
+/// a function.
 Function evaluation_of(Layer& model, const std::vector<data::Field>& fields,
                        const FitOptions& options, const Updates& givens = {});
-std::vector<double> run(const Function& function, const data::Batch& batch);
+
+/// The loss and the metrics summed up over rows, and how much weight they have: the number of rows,
+/// or the sum of their weights.
+struct BatchSums {
+  std::vector<double> values;
+  double weight = 0;
+  void add(const BatchSums& other);
+  std::vector<double> means() const;
+};
+/// Of a step or an evaluation with so many values (the loss and the metrics). An error if the batch
+/// has a weight that is negative or not finite.
+BatchSums run(const Function& function, const data::Batch& batch, std::size_t values);
 /// As `evaluate` of a model.
 std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
                                        const FitOptions& options);
@@ -40,8 +52,8 @@ class Trainer {
   Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options);
 
   /// The loss and the metrics of one batch. An Interrupted error changes nothing.
-  std::vector<double> step(const data::Batch& batch) const;
-  std::vector<double> evaluate(const data::Batch& batch) const;
+  BatchSums step(const data::Batch& batch) const;
+  BatchSums evaluate(const data::Batch& batch) const;
 
   /// Everything that a step changes, by name: parameters and running statistics under their own
   /// names, "mask/...", "optimizer/...", "random/...".
@@ -65,10 +77,16 @@ class Trainer {
 
   /// What a step of so many rows takes.
   MemoryReport plan(std::int64_t rows) const;
+  /// How a step, or an evaluation, of so many rows keeps to the budget, as far as it decides bits.
+  enum class Part : std::uint8_t { Step, Evaluation };
+  Function::Way way(Part part, std::int64_t rows) const;
+  void set_way(Part part, std::int64_t rows, const Function::Way& way) const;
   std::size_t metric_count() const { return metrics_; }
 
  private:
   void add(std::string name, const Expr& variable);
+  const Function& function_of(Part part) const { return part == Part::Step ? step_ : evaluate_; }
+  std::vector<Dims> shapes_of(Part part, std::int64_t rows) const;
   std::span<const NamedValue> first(std::size_t n) const { return std::span(values_).first(n); }
 
   Layer& model_;
@@ -83,7 +101,7 @@ class Trainer {
   std::vector<Array> starts_;  // of random states, which are the last ones of values_
   std::size_t metrics_ = 0;
   Expr rate_;
-  Dims row_, target_row_;
+  std::vector<data::Field> fields_, evaluated_fields_;
   io::Metadata identity_;
 };
 

@@ -72,20 +72,31 @@ void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 namespace snug {
 namespace {
 
-/// Allocations of libsnug itself in `calls` steady calls; prints those of other libraries.
-long count_in(const std::function<void()>& call, int calls) {
+/// Allocations in `calls` steady calls: of libsnug itself and of all other libraries but oneDNN.
+struct Allocations {
+  long ours = 0, onednn = 0, others = 0;
+};
+
+Allocations allocations_of(const std::function<void()>& call, int calls) {
   for (int i = 0; i < 3; ++i) call();
   for (Count& c : counts) c.object[0] = 0, c.calls = 0;
   counting = true;
   for (int i = 0; i < calls; ++i) call();
   counting = false;
-  long ours = 0;
+  Allocations found;
   for (Count& c : counts) {
     if (!c.object[0]) continue;
     std::printf("  %-28s %6.1f allocations per call\n", c.object, double(c.calls) / calls);
-    if (std::strncmp(c.object, "libsnug", 7) == 0) ours += c.calls;
+    const bool ours = std::strncmp(c.object, "libsnug", 7) == 0;
+    const bool onednn = std::strncmp(c.object, "libdnnl", 7) == 0;
+    (ours ? found.ours : onednn ? found.onednn : found.others) += c.calls;
   }
-  return ours;
+  return found;
+}
+
+/// Of libsnug itself.
+long count_in(const std::function<void()>& call, int calls) {
+  return allocations_of(call, calls).ours;
 }
 
 /// Steady calls of a training step on images of this shape allocate nothing of ours.
@@ -147,6 +158,45 @@ TEST(Allocation, SteadyStepsWithValuesInAFileMakeNoneOfOurs) {
   Function train = function({x, y}, loss, options);
   ASSERT_GT(train.memory(shapes).offloaded, 0);
   expect_none(train, {2048, 64});
+}
+
+TEST(Allocation, OfAllLibrariesOnlyOneDnnAllocatesSixTimesPerOperation) {
+  constexpr int kCalls = 20;
+  Expr x = matrix("the rows of a batch, by a long name"), W = shared(ones({64, 64}), "W");
+  Array a = ones({32, 64}), out = ones({32, 64});
+  const ArgView argument{a.data, a.dtype, a.shape};
+  std::byte* outputs[] = {out.data};
+  const auto count = [&](const Expr& y) {
+    const Function f = function({x}, y, {.threads = 1});
+    return allocations_of([&] { f.run_into({&argument, 1}, outputs); }, kCalls);
+  };
+  const Allocations fused = count(tanh(x) * 2.0f), one = count(dot(x, W)),
+                    three = count(dot(dot(dot(x, W), W), W));
+  EXPECT_EQ(fused.ours + fused.onednn + fused.others, 0);
+  for (const Allocations& found : {one, three}) {
+    EXPECT_EQ(found.ours, 0);
+    EXPECT_EQ(found.others, 0);
+  }
+  EXPECT_LE(one.onednn, 6 * kCalls);
+  EXPECT_LE(three.onednn, 3 * 6 * kCalls);
+}
+
+TEST(Allocation, SteadyStepsInSlicesMakeNoneOfOurs) {
+  Expr x = matrix("x"), h = x, y = ivector("y");
+  std::vector<Expr> weights;
+  for (int layer = 0; layer < 4; ++layer) {
+    weights.push_back(shared(ones({64, 64})));
+    h = tanh(dot(h, weights.back()));
+  }
+  Expr loss = mean(categorical_crossentropy(softmax(h), y));
+  FunctionOptions options;
+  const std::vector<Expr> by = grad(loss, weights);
+  for (std::size_t k = 0; k < by.size(); ++k)
+    options.updates.emplace_back(weights[k], weights[k] - by[k]);
+  const std::int64_t plain = function({x, y}, loss, options).memory({{1024, 64}, {1024}}).peak;
+  options.memory = std::to_string(plain / 2);
+  Function train = function({x, y}, loss, options);
+  expect_none(train, {1024, 64});
 }
 
 TEST(Allocation, StridedArgumentsAreCopiedIntoThePlan) {

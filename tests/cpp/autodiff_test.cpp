@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autodiff/grad.h"
-#include "base/derivative_mark.h"
+#include "base/origin_marks.h"
 #include "error_of.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
@@ -304,7 +304,7 @@ TEST(Autodiff, Errors) {
   Expr x = dvector("x"), z = dvector("z"), i = lvector("i");
   EXPECT_EQ(error_of([&] { grad(x, x); }).fault(), Fault::Type);
   EXPECT_EQ(grad(sum(i), i).dtype(), default_float());  // zeros, as in Theano
-  Error e = error_of([&] { grad(sum(x), z); });
+  const auto e = error_of([&] { grad(sum(x), z); });
   EXPECT_EQ(e.fault(), Fault::Disconnected);
   EXPECT_NE(e.message().find("z"), std::string::npos);
   // The sizes of x do not count.
@@ -319,7 +319,7 @@ TEST(Autodiff, GradientsKeepTheOriginOfTheirNode) {
   OriginId origin = y->owner->origin;
   ASSERT_NE(origin, 0u);
   Expr g = grad(sum(y), x);
-  EXPECT_EQ(g->owner->origin, as_derivative(origin));
+  EXPECT_EQ(g->owner->origin, as_derivative(with_word(origin, "exp backward")));
   EXPECT_EQ(frames_of(g->owner->origin), frames_of(origin));
 }
 

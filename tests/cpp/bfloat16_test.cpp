@@ -60,7 +60,7 @@ TEST(Bfloat16, ConvolutionsAndTheirGradients) {
 
 TEST(Bfloat16, OtherPrecisionsAreRefused) {
   Expr x = tensor(DType::F32, 2, "x");
-  const Error e = testing::error_of([&] { function({x}, x, {.precision = DType::F16}); });
+  const auto e = testing::error_of([&] { function({x}, x, {.precision = DType::F16}); });
   EXPECT_NE(e.message().find("precision is float16"), std::string::npos);
 }
 

@@ -77,6 +77,7 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   std::memcpy(run.buffers[0], arguments[0].data, static_cast<std::size_t>(arguments[0].bytes()));
   Watch watch(*exe, arena);
   run.state.observer = &watch;
+  make_ready(*exe);
   run_steps(*exe, run.state);
   EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.bytes);
   EXPECT_TRUE(arena.intact());

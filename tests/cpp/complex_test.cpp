@@ -106,7 +106,7 @@ TEST(Complex, GradientsFollowTheano) {
 
 TEST(Complex, WhatHasNoMeaningSaysSo) {
   Expr z = zvector("z");
-  Error e = error_of([&] { lt(z, z); });
+  const auto e = error_of([&] { lt(z, z); });
   EXPECT_EQ(e.fault(), Fault::Type);
   EXPECT_EQ(e.message(), "lt: is not defined for complex numbers");
   EXPECT_EQ(error_of([&] { cast(z, DType::F64); }).hint(), "take real(x), imag(x) or abs(x)");

@@ -1,6 +1,7 @@
 // Every reader against files that were damaged at random: what it gives is other data or an error
 // of the user's kind, in memory that the file and its header account for.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -22,6 +23,24 @@ std::string content_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
+
+/// A file that is never on a disk, which some thousand changes would keep busy.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("damaged", MFD_CLOEXEC)) {}
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  void write(const std::string& bytes) const {
+    ASSERT_EQ(ftruncate(descriptor_, 0), 0);
+    ASSERT_EQ(pwrite(descriptor_, bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+  }
+
+ private:
+  int descriptor_;
+};
 
 void read_rows(const data::SourcePtr& source) {
   std::int64_t row = 0;
@@ -77,10 +96,9 @@ TEST_P(DamagedFiles, AreOtherDataOrErrors) {
   const std::string kind = good.extension(), whole = content_of(good);
   ASSERT_FALSE(whole.empty());
   const auto sums = kind == ".h5" ? summed_parts(whole) : decltype(summed_parts(whole)){};
-  const fs::path folder = fs::temp_directory_path() / fmt::format("snug-damaged-{}", getpid());
-  fs::create_directories(folder);
-  const std::string path = folder / (kind == ".checkpoint" ? "a.safetensors" : "a" + kind);
-  std::ofstream(path, std::ios::binary) << whole;
+  const MemoryFile file;
+  const std::string path = file.path();
+  file.write(whole);
   std::vector<std::string> names{""};
   if (kind == ".h5") {
     names.clear();
@@ -103,7 +121,7 @@ TEST_P(DamagedFiles, AreOtherDataOrErrors) {
             data::h5::lookup3(std::as_bytes(std::span(bad)).subspan(begin, end - begin));
         std::memcpy(bad.data() + end, &sum, 4);
       }
-    std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
+    file.write(bad);
     try {
       if (kind == ".h5" && damage.below(4) == 0)
         read_rows(data::hdf5(path));
@@ -120,7 +138,6 @@ TEST_P(DamagedFiles, AreOtherDataOrErrors) {
   }
   EXPECT_GT(refused, rounds / 20);
   EXPECT_LT(high_water_bytes() - before, std::int64_t{512} << 20);
-  fs::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DamagedFiles,

@@ -137,6 +137,7 @@ class FencedRun {
       while (takes_over(s.buffers[first])) first = s.buffers[first].in_place_of;
       buffers[b] = buffers[first];
     }
+    make_ready(*exe);
     run_steps(*exe, state);
     for (const auto& h : held) EXPECT_TRUE(h->intact()) << "bytes around a buffer were written";
     const Graph& g = lowered_->program.graph;

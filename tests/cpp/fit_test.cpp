@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "data/fingerprint.h"
 #include "train/progress.h"
 #include "train/trainer.h"
 
@@ -86,6 +87,96 @@ TEST(Fit, EvaluatesAndTakesAPrecision) {
   EXPECT_EQ(found.at("loss"), h.values("validation_loss").back());
   EXPECT_EQ(found.at("accuracy"), h.values("validation_accuracy").back());
   EXPECT_EQ(m->parameters()[0].variable.dtype(), DType::F32);
+}
+
+/// `points` with weights that alternate between 0 and `high`.
+data::SourcePtr weighted_points(std::int64_t rows, double high) {
+  Array w = Array::empty(DType::F64, {rows});
+  for (std::int64_t k = 0; k < rows; ++k) w.set_double(k, k % 2 == 0 ? 0 : high);
+  return data::zip({points(rows), data::arrays({w})});
+}
+
+TEST(Fit, MeansAreWeighted) {
+  // Rows that weigh nothing are not there: the others, evaluated alone, give the same.
+  const std::vector<Array> all = points(60)->read(0, 60);
+  Array x = Array::empty(DType::F32, {30, 3}), y = Array::empty(DType::I64, {30});
+  for (std::int64_t k = 0; k < 30; ++k) {
+    for (std::int64_t i = 0; i < 3; ++i)
+      x.set_double(3 * k + i, all[0].at_double(3 * (2 * k + 1) + i));
+    y.set_int(k, all[1].at_int(2 * k + 1));
+  }
+  nn::FitOptions o;
+  o.metrics = {"accuracy"};
+  data::Loader half(data::arrays({x, y}), {.batch = 7}),
+      weighted(weighted_points(60, 3), {.batch = 8});
+  nn::LayerPtr m = model();
+  const auto a = nn::evaluate(*m, half, o), b = nn::evaluate(*m, weighted, o);
+  EXPECT_NEAR(a.at("loss"), b.at("loss"), 1e-6);
+  EXPECT_NEAR(a.at("accuracy"), b.at("accuracy"), 1e-6);
+
+  // A class that weighs nothing is not there, either.
+  o.class_weight = {0, 2};
+  double sum = 0, count = 0;
+  for (std::int64_t k = 0; k < 30; ++k) {
+    if (y.at_int(k) == 0) continue;
+    data::Loader one(data::slice(data::arrays({x, y}), k, k + 1), {});
+    sum += nn::evaluate(*m, one, {}).at("loss");
+    count += 1;
+  }
+  EXPECT_NEAR(nn::evaluate(*m, weighted, o).at("loss"), sum / count, 1e-6);
+
+  data::Loader wrong(weighted_points(60, -1), {});
+  o.progress = nn::Progress::Silent;
+  EXPECT_THROW(nn::fit(*m, wrong, o), Error);
+  data::Loader four(data::zip({points(60), points(60)}), {});
+  EXPECT_THROW(nn::fit(*m, four, o), Error);
+}
+
+TEST(Fit, PlansWithoutData) {
+  nn::LayerPtr m = model();
+  const std::vector<data::Field> fields = {{"x", DType::F32, {3}}, {"y", DType::I64, {}}};
+  data::Loader few(points(8), {.batch = 128});
+  const MemoryReport a = nn::plan(*m, fields, 128), b = nn::plan(*m, few);
+  EXPECT_EQ(a.inputs, 128 * (3 * 4 + 8));
+  EXPECT_EQ(a.peak, b.peak);
+  EXPECT_EQ(a.inputs, b.inputs);
+  EXPECT_EQ(a.parameters, 4 * (3 * 8 + 8 + 8 * 2 + 2));  // the counter of dropout is none
+  EXPECT_THROW(nn::plan(*m, fields, 0), Error);
+}
+
+TEST(Fit, FingerprintsOfDataOfAnySize) {
+  const auto of = [](const data::SourcePtr& source) { return data::fingerprint(*source); };
+  const data::Fingerprint now = of(points(100));
+  EXPECT_EQ(data::difference(now.text(), of(points(100))), "");
+  EXPECT_EQ(data::difference(now.text(), of(points(99))), "they have 99 rows, not 100");
+  EXPECT_EQ(data::difference(now.text(), of(weighted_points(100, 1))), "they have 3 fields, not 2");
+  // Every row of small data counts, and so does the order of rows.
+  std::vector<Array> arrays = points(100)->read(0, 100);
+  arrays[1].set_int(61, 7);
+  EXPECT_EQ(data::difference(now.text(), of(data::arrays(arrays))),
+            "other values in the field (1: int64 ())");
+  const data::SourcePtr turned =
+      data::concat({data::slice(points(100), 50, 100), data::slice(points(100), 0, 50)});
+  EXPECT_EQ(data::difference(now.text(), of(turned)),
+            "other values in the fields (0: float32 (3,)), (1: int64 ())");
+  EXPECT_FALSE(data::difference("damaged", now).empty());
+  // A tebirow: its first and its last row count, and few between them are read.
+  Array row = Array::from(std::vector<float>{1, 2, 3}, {1, 3});
+  Array many = row;
+  many.shape[0] = std::int64_t{1} << 40;
+  many.strides[0] = 0;
+  const data::Fingerprint huge = of(data::arrays({many}));
+  EXPECT_EQ(huge.rows, std::int64_t{1} << 40);
+  EXPECT_EQ(data::difference(huge.text(), of(data::arrays({many}))), "");
+  Array other = Array::from(std::vector<float>{1, 2, 4}, {1, 3});
+  Array rest = many;
+  rest.shape[0] -= 1;
+  EXPECT_FALSE(
+      data::difference(huge.text(), of(data::concat({data::arrays({other}), data::arrays({rest})})))
+          .empty());
+  EXPECT_FALSE(
+      data::difference(huge.text(), of(data::concat({data::arrays({rest}), data::arrays({other})})))
+          .empty());
 }
 
 TEST(Fit, AnInterruptedTrainingEndsWithTheSameBits) {

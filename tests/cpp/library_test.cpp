@@ -157,6 +157,7 @@ std::vector<Array> run(const PreparedCall& call, const std::vector<Array>& in,
   }
   for (Guarded& g : memory) outs.push_back(g.data());
   for (const auto& s : sizes) size_values.push_back(s.data());
+  call.make_ready();
   call.run({ins.data(), outs.data(), workspace.data(), in_desc.data(), out.data(),
             size_values.data(), extents, false});
   EXPECT_TRUE(workspace.intact()) << "workspace overrun";
@@ -559,7 +560,7 @@ TEST(Library, CholeskyFailures) {
   a.set_double(2 * 5 + 2, -4);
   for (bool lower : {true, false}) {
     Call call("cholesky", {{"lower", lower}}, {a}, {desc(a)});
-    const Error e = error_of([&] { run(*call.prepare(1), {a}, call.site.out); });
+    const auto e = error_of([&] { run(*call.prepare(1), {a}, call.site.out); });
     EXPECT_EQ(e.fault(), Fault::Numeric);
     EXPECT_EQ(e.message(),
               "cholesky: the matrix is not positive definite: leading minor of order 3 of a "
@@ -993,7 +994,7 @@ TEST(Library, CheckIndexWrapsNegatives) {
 TEST(Library, CheckIndexNamesTheFirstIndexOutside) {
   const auto message = [](const Array& a, std::int64_t size) {
     Call call("check_index", {}, {a}, {desc(DType::I64, a.shape)}, {{size}});
-    const Error e = error_of([&] { run(*call.prepare(2), {a}, call.site.out, {{size}}); });
+    const auto e = error_of([&] { run(*call.prepare(2), {a}, call.site.out, {{size}}); });
     EXPECT_EQ(e.fault(), Fault::Index);
     return e.message();
   };

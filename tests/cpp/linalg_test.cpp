@@ -82,7 +82,7 @@ TEST(Linalg, ErrorsOfData) {
   Expr a = dmatrix(), b = dmatrix();
   const Array wide = Array::zeros(DType::F64, {2, 3}), zero = Array::zeros(DType::F64, {2, 2});
   for (const Expr& y : {inverse(a), det(a), slogdet(a)[1], eigvalsh(a), expm(a)}) {
-    const Error e = error_of([&] { run(y, {{a, wide}}); });
+    const auto e = error_of([&] { run(y, {{a, wide}}); });
     EXPECT_EQ(e.fault(), Fault::Shape);
     EXPECT_NE(e.message().find("the matrix is not square: (2, 3)"), std::string::npos);
   }

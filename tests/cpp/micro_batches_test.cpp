@@ -160,7 +160,7 @@ TEST(MicroBatches, RefuseWhatNeedsTheWholeBatchAndSayWhere) {
             std::string::npos);
   EXPECT_NE(refusal({x}, argmax(x, 0)).find("argmax needs several rows"), std::string::npos);
   EXPECT_NE(
-      refusal({x}, subtensor(x, {IndexItem::range(Expr(1))})).find("slice needs several rows"),
+      refusal({x}, subtensor(x, {IndexItem::range(Expr(1))})).find("subtensor needs several rows"),
       std::string::npos);
   Expr a = scalar("a");
   EXPECT_NE(refusal({a}, a * 2.0f).find("has no batch"), std::string::npos);

@@ -76,7 +76,7 @@ TEST(Nn, ALambdaIsALayer) {
 
 TEST(Nn, ErrorsNameTheLayer) {
   nn::LayerPtr model = small_model();
-  Error e = error_of([&] { (*model)(tensor4("x")); });
+  const auto e = error_of([&] { (*model)(tensor4("x")); });
   EXPECT_EQ(e.fault(), Fault::Shape);
   EXPECT_NE(e.message().find("layer features.0: Conv2d(4, 3x3)"), std::string::npos) << e.what();
   EXPECT_NE(e.hint().find("build"), std::string::npos);
@@ -97,7 +97,7 @@ TEST(Nn, PartsAreFoundReplacedAndFrozen) {
   nn::LayerPtr model = small_model();
   model->build({-1, 2, 8, 8});
   EXPECT_EQ(model->at("features.0")->describe(), "Conv2d(4, 3x3)");
-  const Error missing = error_of([&] { model->at("features.7"); });
+  const auto missing = error_of([&] { model->at("features.7"); });
   EXPECT_EQ(missing.fault(), Fault::Index);
   EXPECT_EQ(missing.hint(), "it has 0, 1, 2, 3");
   nn::LayerPtr part = model->at("features")->part(1, 3);

@@ -309,7 +309,7 @@ TEST(Offload, IsARemedy) {
   EXPECT_TRUE(std::any_of(ways.begin(), ways.end(), [&](const Remedy& r) {
     return r.kind == Remedy::Kind::Offload && r.peak <= plain / 2 && r.time_ratio >= 1;
   }));
-  const Error e = error_of([] { Deep({.memory = "1MiB", .offload = "/no/such"}); });
+  const auto e = error_of([] { Deep({.memory = "1MiB", .offload = "/no/such"}); });
   EXPECT_NE(e.message().find("/no/such"), std::string::npos);
 }
 

@@ -49,7 +49,7 @@ TEST(OpTable, IsSortedAndComplete) {
 }
 
 TEST(OpTable, SuggestsTheNearestName) {
-  Error e = error_of([] { find_op("sigmoyd"); });
+  const auto e = error_of([] { find_op("sigmoyd"); });
   EXPECT_EQ(e.fault(), Fault::Value);
   EXPECT_EQ(e.hint(), "did you mean 'sigmoid'?");
 }
@@ -123,7 +123,7 @@ TEST(OpValues, Integers) {
 TEST(OpErrors, UnlikeSizes) {
   Expr x = dmatrix("x"), y = dmatrix("y");
   Expr z = x + y;
-  Error e = error_of([&] { run(z, {{x, counted({3, 4})}, {y, counted({1, 4})}}); });
+  const auto e = error_of([&] { run(z, {{x, counted({3, 4})}, {y, counted({1, 4})}}); });
   EXPECT_EQ(e.fault(), Fault::Shape);
   EXPECT_NE(e.message().find("add: sizes differ on axis 0: (3, 4) and (1, 4)"), std::string::npos)
       << e.what();
@@ -174,11 +174,11 @@ TEST(OpSizes, Reshape) {
   EXPECT_EQ(shape_of(run(reshape(x, {-1, 8}), {{x, a}})), (Ints{3, 8}));
   EXPECT_EQ(reshape(x, {1, -1}).type().broadcast, 1);
   Expr bad = reshape(x, {5, 5});
-  Error e = error_of([&] { run(bad, {{x, a}}); });
+  const auto e = error_of([&] { run(bad, {{x, a}}); });
   EXPECT_EQ(e.fault(), Fault::Shape);
   EXPECT_NE(e.message().find("(6, 4) and (5, 5)"), std::string::npos) << e.what();
   Expr fixed = input({DType::F64, {6, 4}, 0});
-  Error now = error_of([&] { reshape(fixed, {5, 5}); });
+  const auto now = error_of([&] { reshape(fixed, {5, 5}); });
   EXPECT_NE(now.message().find("(6, 4) has 24 elements, (5, 5) has 25"), std::string::npos)
       << now.what();
   EXPECT_EQ(error_of([&] { run(reshape(x, {-1, 5}), {{x, a}}); }).fault(), Fault::Shape);
@@ -299,7 +299,7 @@ TEST(OpSlice, Errors) {
   Expr x = dmatrix("x"), i = lscalar("i");
   Expr row = subtensor(x, {IndexItem(i)});
   for (std::int64_t bad : {3, -4, 100}) {
-    Error e = error_of([&] { run(row, {{x, counted({3, 2})}, {i, scalar64(bad)}}); });
+    const auto e = error_of([&] { run(row, {{x, counted({3, 2})}, {i, scalar64(bad)}}); });
     EXPECT_NE(e.message().find("outside axis 0"), std::string::npos) << e.what();
   }
   EXPECT_EQ(values(run(row, {{x, counted({3, 2})}, {i, scalar64(-1)}})), (Doubles{4, 5}));
@@ -419,7 +419,7 @@ TEST(OpIndex, AsInNumPy) {
 TEST(OpIndex, Errors) {
   Expr x = dmatrix("x"), i = lvector("i"), m = tensor(DType::Bool, 1, "m");
   Expr y = subtensor(x, {IndexItem(i)});
-  Error e = error_of([&] { run(y, {{x, counted({3, 2})}, {i, ints({0, 3})}}); });
+  const auto e = error_of([&] { run(y, {{x, counted({3, 2})}, {i, ints({0, 3})}}); });
   EXPECT_EQ(e.fault(), Fault::Index);
   EXPECT_NE(e.message().find("index 3 is outside an axis of size 3"), std::string::npos)
       << e.what();
@@ -573,7 +573,7 @@ TEST(OpLinalg, Products) {
   EXPECT_EQ(values(run(ab, {{a, x}, {b, y}})), (Doubles{10, 13, 28, 40}));
   EXPECT_EQ(values(run(dot(a, v), {{a, x}, {v, ints({1, 0, 2})}})), (Doubles{4, 13}));
   EXPECT_EQ(values(run(dot(v, v), {{v, ints({1, 0, 2})}})), (Doubles{5}));
-  Error e = error_of([&] { run(dot(a, b), {{a, x}, {b, x}}); });
+  const auto e = error_of([&] { run(dot(a, b), {{a, x}, {b, x}}); });
   EXPECT_NE(e.message().find("dot: inner sizes differ: (2, 3) and (2, 3)"), std::string::npos);
   Expr fixed = input({DType::F32, {32, 10}, 0}), other = input({DType::F32, {4, 10}, 0});
   EXPECT_EQ(error_of([&] { dot(fixed, other); }).hint(),

@@ -57,7 +57,7 @@ TEST(ProcessBudget, SharedVariablesCountUntilTheirMemoryIsFree) {
 TEST(ProcessBudget, VariablesBeyondItAreRefused) {
   const Budget budget(4 * kMiB);
   const Expr w = variable(3, "w"), r = recipe(2, "r");
-  const Error e = error_of([] { variable(2, "v"); });
+  const auto e = error_of([] { variable(2, "v"); });
   EXPECT_EQ(e.fault(), Fault::Memory);
   EXPECT_NE(e.message().find("leaves 1.00 MiB"), std::string::npos) << e.message();
   EXPECT_EQ(error_of([&] { as_shared(r)->get_value(); }).fault(), Fault::Memory);
@@ -80,7 +80,7 @@ TEST(ProcessBudget, IdleArenasAreDroppedFirst) {
   ASSERT_GE(mapped, static_cast<std::uint64_t>(kMiB));
   const Expr w = variable(8, "w");  // needs what the arena has
   EXPECT_LT(Arena::mapped_in_process(), mapped);
-  const Error e = error_of([&] { f(x); });
+  const auto e = error_of([&] { f(x); });
   EXPECT_EQ(e.fault(), Fault::Memory);
   EXPECT_NE(e.message().find("the arena of"), std::string::npos) << e.message();
 }
@@ -100,7 +100,7 @@ TEST(ProcessBudget, FunctionsGetWhatOthersLeave) {
   EXPECT_EQ(function({x}, sum(x) * sum(own), less).impl()->budget(),
             static_cast<std::uint64_t>(kMiB));
   const Function sorted = with_arena();
-  const Error e = error_of([&] { sorted(random_array({8 * kFloats}, 1)); });
+  const auto e = error_of([&] { sorted(random_array({8 * kFloats}, 1)); });
   EXPECT_EQ(e.fault(), Fault::Memory);
 }
 
@@ -110,7 +110,7 @@ TEST(ProcessBudget, VariablesAndArenaAreAskedForTogether) {
   options.memory = "1GiB";
   const Function f = function({x}, sum(sort(x * 2.0F) * x) + sum(w), options);
   const Budget budget(4 * kMiB);  // each of them fits, both do not
-  const Error e = error_of([&] { f(random_array({2 * kFloats}, 1)); });
+  const auto e = error_of([&] { f(random_array({2 * kFloats}, 1)); });
   EXPECT_EQ(e.fault(), Fault::Memory);
   EXPECT_NE(e.message().find("with its arena"), std::string::npos) << e.message();
   EXPECT_FALSE(as_shared(w)->materialised());

@@ -155,7 +155,7 @@ TEST(RoundActivations, RefusedWhereItIsNotAllowed) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.fault(), Fault::Memory);
-    EXPECT_NE(std::string(e.what()).find("activations=\"bfloat16\""), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find(".activations = DType::BF16"), std::string::npos)
         << e.what();
   }
   Function allowed = other.function(within(budget, DType::BF16));

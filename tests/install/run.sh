@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs the C++ package into build/installed, builds the program here against it, and runs it.
+# Installs the C++ package into build/installed, builds the programs here against it, and runs them.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$here/../../build
@@ -9,4 +9,7 @@ cmake -S "$here" -B "$build/outside" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_PREFIX_PATH="$(cd "$build/installed" && pwd)" >/dev/null
 ninja --quiet -C "$build/outside"
 "$build/outside/outside"
+"$build/outside/handles"
+SNUG_FLAGS="floatX=float64,threads=1,memory=64MiB" "$build/outside/handles" flags
+SNUG_FLAGS="floatx=float64" "$build/outside/handles" wrong
 "$build/installed/bin/snug" --version

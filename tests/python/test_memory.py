@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import subprocess
 import sys
 
@@ -93,7 +94,8 @@ def test_classes_sum_up_to_the_arena_of_models(name, shape, rule, options):
     assert sum(getattr(m, c) for c in CLASSES) == m.arena
     assert m.as_dict()["most"]["activations"] > 0
     assert bool(m.gradients_wait) == bool(options)
-    assert bool(m.optimizer) == (rule != "sgd")
+    # Without a state of the rule there is that of random numbers, if any.
+    assert (m.optimizer > 8) == (rule != "sgd")
 
 
 def test_planning_vgg16_takes_no_memory():
@@ -423,7 +425,10 @@ def test_strided_arguments_are_planned_as_calls_take_them():
         with pytest.raises(MemoryError) as refused:
             ask(strided["Fortran"])
         assert "np.ascontiguousarray of x" in str(refused.value)
-        assert f'memory="{plan.peak}"' in str(refused.value)
+        # To be typed: in few digits, and never less than it needs.
+        typed = re.search(r'memory="([\d.]+KiB)"', str(refused.value))[1]
+        assert typed == "898KiB" and plan.peak <= 898 * 1024
+        snug.function([x], y, memory=typed)(strided["Fortran"])
     f(np.ascontiguousarray(strided["Fortran"]))
     # Converted before the call, so there is nothing to copy.
     assert snug.function([x], y).memory(np.ones((256, 256), "float64").T).copies == 0

@@ -124,15 +124,15 @@ m = T.matrix("m")
 REFUSED = {
     "sort needs several rows at once: it runs along the batch": lambda: T.sort(m, axis=0),
     "cumsum needs several rows at once: it runs along the batch": lambda: T.cumsum(m, axis=0),
-    "gather needs several rows at once: it picks rows": lambda: m[np.array([1, 0])],
-    "slice needs several rows at once: it takes part of": lambda: m[::-1],
-    "slice_set needs several rows at once: it changes": lambda: T.set_subtensor(m[1:], 0.0),
+    "subtensor needs several rows at once: it picks rows": lambda: m[np.array([1, 0])],
+    "subtensor needs several rows at once: it takes part of": lambda: m[::-1],
+    "set_subtensor needs several rows at once: it changes": lambda: T.set_subtensor(m[1:], 0.0),
     "concatenate needs several rows at once: it runs along": lambda: T.concatenate([m, m], axis=0),
     "dot needs several rows at once: the batch would be on two axes": lambda: T.dot(m, m.T),
     "mul needs several rows at once: the batch would be on two": lambda: (
         m[:, 0].dimshuffle(0, "x") * m[:, 0].dimshuffle("x", 0)
     ),
-    "reshape needs several rows at once: the batch is not the first": lambda: m.T.flatten(),
+    "flatten needs several rows at once: the batch is not the first": lambda: m.T.flatten(),
     "argmax needs several rows": lambda: T.argmax(m, axis=0),
     r"sub combines rows with a value of the whole batch, by sum \(.*test_micro": lambda: (
         m - m.sum(axis=0)

@@ -69,7 +69,7 @@ def test_parameters_are_recipes_and_follow_from_seed_and_name():
 def test_sizes_of_parameters_are_fixed():
     weight = nn.Dense(3, 4).parameters()[0]
     weight.set_value(f32(4, 3))
-    with pytest.raises(TypeError, match="axis 0 has size 4, not 5"):
+    with pytest.raises(TypeError, match="has size 5 on axis 0, whose type says 4"):
         weight.set_value(f32(5, 3))
 
 

@@ -148,6 +148,55 @@ def test_parameters_are_made_in_forward():
         Net()
 
 
+def test_a_layer_gives_one_tensor():
+    """Two of equal shape were stacked."""
+
+    class Two(nn.Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Dense(3)
+
+        def forward(self, x):
+            y = self.dense(x)
+            return y, y
+
+    with pytest.raises(TypeError, match=r"Two gives 2 values(.|\n)*one tensor: join them"):
+        Two().build((None, 4))
+    with pytest.raises(TypeError, match="gives 1 values"):
+        nn.Sequential(nn.Dense(3), lambda x: [x]).build((None, 4))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (1, 1), (4,)])
+def test_parameters_of_size_one_stretch(shape):
+    """As `build` lets them, on a real batch, in training and pruned."""
+
+    class Shift(nn.Layer):
+        def forward(self, x):
+            return x + self.parameter("by", shape, start="ones")
+
+    model = nn.Sequential(Shift(), nn.Dense(2)).build((None, 4))
+    x = T.fmatrix()
+    batch = np.arange(12, dtype="float32").reshape(3, 4)
+    np.testing.assert_array_equal(snug.function([x], model[:1](x))(batch), batch + 1)
+    nn.prune(model, 0)
+    options = {"optimizer": "momentum", "rate": 0.1, "average": 0.5, "epochs": 3}
+    before = model.state()["0.by"].get_value()
+    nn.fit(model, (batch, np.array([0, 1, 0])), progress="silent", **options)
+    after = model.state()["0.by"].get_value()
+    assert after.shape == shape and not np.array_equal(before, after)
+    # The gradient sums over what it stretched to.
+    y = T.lvector()
+    loss = nn.cross_entropy(model(x), y)
+    found = snug.function([x, y], snug.grad(loss, model.state()["0.by"]))(batch, [0, 1, 0])
+    weight, bias = (model.state()[f"1.{n}"].get_value() for n in ("weight", "bias"))
+    z = (batch + after) @ weight + bias
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    p[np.arange(3), [0, 1, 0]] -= 1
+    each = p @ weight.T / 3
+    wanted = {(1, 4): each.sum(0, keepdims=True), (1, 1): each.sum(), (4,): each.sum(0)}[shape]
+    np.testing.assert_allclose(found, np.broadcast_to(wanted, shape), atol=1e-5)
+
+
 LEAKS = {
     "a function of the module": """
 inner = nn.Dense(4)

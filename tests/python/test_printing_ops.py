@@ -218,3 +218,47 @@ def test_gradients_of_assertions():
     assert f(3.0) == 6.0
     with pytest.raises(AssertionError):
         f(-3.0)
+
+
+@pytest.mark.parametrize("mode", ["fast", "reference"])
+def test_callbacks_inside_a_call(mode):
+    """They read its variables, as they were before it; what would wait for the call is an error."""
+    w = snug.shared(np.float64(3), name="w")
+    x, said = T.dscalar("x"), []
+    reads = snug.function([], w * 2)
+    writes = snug.function([], w, updates=[(w, w + 1)])
+
+    def refused(call, *arguments):
+        with pytest.raises(ValueError) as raised:
+            call(*arguments)
+        said.append(str(raised.value).splitlines()[0])
+
+    def inside(op, value):
+        assert w.get_value() == 3 and w.get_value(borrow=True) == 3 and reads() == 6
+        refused(w.set_value, np.float64(1))
+        refused(writes)
+        refused(outer, 1.0)
+
+    y = Print(global_fn=inside)(x * w)
+    outer = snug.function([x], y, updates=[(w, w + y)], mode=mode, name="outer")
+    assert outer(2.0) == 6 and w.get_value() == 9
+    assert said == [
+        "value error: set_value: a call on this thread that uses w is not finished",
+        "value error: the function updates w, and a call on this thread that updates it is not "
+        "finished",
+        "value error: outer is called while a call of it on this thread is not finished",
+    ]
+    writes()
+    assert w.get_value() == 10
+
+
+def test_a_function_with_contexts_calls_itself():
+    x, depth = T.dscalar("x"), []
+
+    def again(op, value):
+        depth.append(float(value))
+        if len(depth) < 2:
+            assert f(float(value) + 1) == 2
+
+    f = snug.function([x], Print(global_fn=again)(x), contexts=2)
+    assert f(1.0) == 1 and depth == [1, 2]

@@ -1,6 +1,7 @@
 """`snug train` on the command line."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -43,11 +44,15 @@ def epochs_of(done):
 
 def test_train_resume_and_load(data, tmp_path):
     pair = f"{data}/x.npy,{data}/y.npy"
-    common = ["mlp", "--batch", 16, "--lr", 0.003, "--data"]
+    common = ["mlp", "--batch", 16, "--rate", 0.003, "--data"]
     done = run(*common, pair, "--epochs", 3, "--out", tmp_path / "a", "--validation", pair)
     assert done.stdout == f"{tmp_path}/a/model.safetensors\n"
-    lines = epochs_of(done)
-    assert len(lines) == 3 and "validation_accuracy" in lines[-1]
+    assert len(epochs_of(done)) == 3
+    assert all(len(line) <= 80 for line in done.stderr.splitlines() if "loss" in line)
+    last = done.stderr.splitlines()[-2]
+    assert re.fullmatch(
+        r" {9}  validation_loss \d\.\d{4}  validation_accuracy \d\.\d{4}( +best)?", last
+    )
 
     more = ["--out", tmp_path / "b", "--validation", pair, "--resume"]
     run(*common, pair, "--epochs", 1, *more)
@@ -122,7 +127,7 @@ def pictures(tmp_path_factory):
 
 
 def test_a_folder_of_images(pictures, tmp_path):
-    common = ["mlp", "--data", pictures, "--size", 8, "--batch", 8, "--flip", "--lr", 0.002]
+    common = ["mlp", "--data", pictures, "--size", 8, "--batch", 8, "--flip", "--rate", 0.002]
     done = run(*common, "--epochs", 4, "--out", tmp_path / "a")
     assert "data   54 rows to train on, 6 held out for validation; 3 classes" in done.stderr
     assert "blue, green, red" in done.stderr and "mlp for (3, 8, 8)" in done.stderr
@@ -192,9 +197,37 @@ def test_folders_that_are_no_classes(pictures, tmp_path):
 
 def test_errors(data):
     pair = f"{data}/x.npy,{data}/y.npy"
-    assert "did you mean" in run("mlpp", "--data", pair, status=1).stderr
+    assert "did you mean" in run("mlpp", "--data", pair, status=2).stderr
     assert "x is not there" in run("mlp", "--data", data / "x", status=1).stderr
     assert "holds no inputs and labels" in run("mlp", "--data", data / "x.npy", status=1).stderr
     assert "--epochs" in run("mlp", "--data", pair, "--epochs", 0, status=2).stderr
     assert "has no images" in run("mlp", "--data", data, status=1).stderr
     assert "--optimizer" in run("mlp", "--data", pair, "--optimizer", "x", status=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--rate", -1], "--rate: -1 is not above 0"),
+        (["--rate", "fast"], "--rate: fast is no number"),
+        (["--lr", 0.1], "did you mean --rate?"),
+        (["--threads", -1], "--threads: -1 is not between 1 and"),
+        (["--memory", "much"], "'much' is no amount of memory"),
+        (["--monitor", "acuracy"], "did you mean accuracy?"),
+        (["--classes", 0], "--classes: 0 is not between 2 and"),
+        (["--offload", "/no/such/place", "--memory", "1GiB"], "there is no directory"),
+        (["--offload", "."], "--offload is a way to keep to a budget"),
+    ],
+)
+def test_wrong_options_are_refused_before_data_are_read(arguments, text, tmp_path):
+    status = 1 if "budget" in text else 2
+    done = run("mlp", "--data", "/not/there", *arguments, status=status, folder=tmp_path)
+    assert text in done.stderr and "/not/there" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("model", ["autoencoder", "unet", "fcn8", "segnet"])
+def test_models_it_cannot_train_are_refused_before_data_are_read(model):
+    text = run(model, "--data", "/not/there", status=1).stderr
+    assert f"train: {model} (" in text and "gives no class per row" in text
+    assert "vgg16" in text and "/not/there" not in text

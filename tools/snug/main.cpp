@@ -15,8 +15,10 @@
 #include "api/measure_device.h"
 #include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
+#include "base/spelling.h"
 #include "commands.h"
 #include "expr/op_def.h"
+#include "options.h"
 #include "target/device_info.h"
 
 namespace {
@@ -176,7 +178,16 @@ int unknown_option(const CLI::App& app, int argc, char** argv) {
       std::vector<std::string> known;
       for (const CLI::Option* option : command->get_options())
         for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
-      const std::string near = snug::nearest(word, known);
+      std::string near = snug::nearest(word, known);
+      // What other tools and older versions call them.
+      constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+          {"--lr", "--rate"},           {"--learning-rate", "--rate"},
+          {"--train", "--optimizer"},   {"--batch-size", "--batch"},
+          {"--output", "--out"},        {"--budget", "--memory"},
+          {"--epoch", "--epochs"},      {"--checkpoint", "--recompute"},
+          {"--slices", "--micro-batch"}};
+      for (const auto& [other, own] : kOthers)
+        if (word == other && command->get_option_no_throw(std::string(own))) near = own;
       fmt::print(stderr, "snug {}: unknown option {}\n  hint  {}\n", command->get_name(), word,
                  near.empty() ? fmt::format("snug {} --help lists them", command->get_name())
                               : fmt::format("did you mean {}?", near));
@@ -188,9 +199,11 @@ int unknown_option(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  snug::set_language(snug::Language::Tool);
   CLI::App app("Snug: a symbolic tensor compiler that fits your model into the memory you have.",
                "snug");
   app.set_version_flag("--version", "snug " SNUG_VERSION);
+  use_plain_help(app);
   app.require_subcommand(1);
 
   int status = 0;
@@ -227,9 +240,17 @@ int main(int argc, char** argv) try {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int unknown = error.get_exit_code() != 0 ? unknown_option(app, argc, argv) : 0;
-    int code = unknown != 0 ? unknown : app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (const int unknown = unknown_option(app, argc, argv)) return unknown;
+    const auto named = app.get_subcommands();
+    const std::string command =
+        named.empty() ? "snug" : fmt::format("snug {}", named[0]->get_name());
+    const std::string text = error.what();
+    fmt::print(stderr, "{}: {}\n{}", command, text,
+               text.find("\n  hint") == text.npos
+                   ? fmt::format("  hint  {} --help says what it takes\n", command)
+                   : "");
+    return 2;
   }
   return status;
 } catch (const std::exception& error) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "commands.h"
+#include "options.h"
 #include "pack_file.h"
 
 namespace {
@@ -101,13 +102,17 @@ void add_pack(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "pack", "Offsets for the buffers of a CSV file: no two alive at the same time overlap.");
   command->add_option("file", o->file, "Columns id,lower,upper,size in any order")->required();
-  command->add_option("--capacity", o->capacity,
-                      "Stop at the first packing of so many bytes; status 1 if there is none");
-  command->add_option("--output", o->output, "Write the file with a column \"offset\"");
+  command
+      ->add_option("--capacity", o->capacity,
+                   "Stop at the first packing of so many bytes; status 1 if there is none")
+      ->type_name("AMOUNT");
+  command->add_option("--output", o->output, "Write the file with a column \"offset\"")
+      ->type_name("FILE");
   command->add_option("--work", o->work, "Limit of the search, about 4 ns each")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 62))
+      ->type_name("N")
+      ->check(whole_number(0, std::int64_t{1} << 62))
       ->capture_default_str();
   command->add_flag("--check", o->check, "Only check the column \"offset\" of the file");
-  command->add_flag("--json", o->json, "Print JSON");
+  command->add_flag("--json", o->json, "The same as JSON");
   command->callback([o, &status] { status = pack(*o); });
 }

@@ -7,9 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "api/batch_search.h"
 #include "api/measure_device.h"
 #include "base/bytes.h"
+#include "base/seconds.h"
 #include "commands.h"
+#include "options.h"
 
 namespace {
 
@@ -20,12 +23,10 @@ using snug::Expr;
 using snug::MemoryReport;
 using snug::Remedy;
 
-constexpr const char* kRounded = "bfloat16-activations";
-
 struct PlanOptions {
   std::string model, rule = "adam", memory, offload;
-  std::vector<std::string> precision = {"float32"};  // of products, activations
-  std::int64_t batch = 32, micro_batches = 1;
+  Precisions precision;
+  std::int64_t batch = 32, micro_batches = 1, accumulate = 1;
   std::vector<std::int64_t> size;
   bool infer = false, recompute = false, fit = false, json = false;
 };
@@ -33,6 +34,24 @@ struct PlanOptions {
 std::string amount(std::int64_t bytes) {
   return snug::describe_bytes(static_cast<std::uint64_t>(bytes));
 }
+
+/// Says on a terminal what is under way, until it is cleared.
+class Watched {
+ public:
+  explicit Watched(const std::string& what) : shown_(isatty(STDERR_FILENO)) {
+    if (!shown_) return;
+    fmt::print(stderr, "{} ...", what);
+    std::fflush(stderr);
+  }
+  ~Watched() { clear(); }
+  Watched(const Watched&) = delete;
+  void clear() const {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool shown_;
+};
 
 /// A training step or a forward pass of a model, to be planned with.
 class Subject {
@@ -57,9 +76,21 @@ class Subject {
     }
   }
 
+  /// The first line of a report; `batch` 0: of any.
+  std::string title(std::int64_t batch, const std::string& memory) const {
+    std::string sizes;
+    for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
+    return fmt::format(
+        "{}  {}{}  {}  {}  cpu{}\n", o_.model, batch ? fmt::format("batch {} x ", batch) : "",
+        sizes, fmt::join(o_.precision.names, ", "),
+        o_.infer ? "inference" : "training with " + o_.rule,
+        memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
+  }
+
   /// `memory` "": no budget; `any_way`: by whatever technique is fastest; `slices` > 1: of the
-  /// batch.
-  snug::Function function(const std::string& memory, bool any_way, std::int64_t slices = 1) const {
+  /// batch; `accumulate` > 1: an update for so many steps, if the options have none.
+  snug::Function function(const std::string& memory, bool any_way, std::int64_t slices = 1,
+                          std::int64_t accumulate = 1) const {
     snug::FunctionOptions options;
     options.plan_only = true;
     options.memory = memory;
@@ -67,12 +98,8 @@ class Subject {
     options.micro_batches = std::max(slices, o_.micro_batches);
     if (any_way && options.micro_batches == 1) options.micro_batches = 0;
     options.offload = o_.offload;
-    for (const std::string& p : o_.precision)
-      if (p == kRounded) {
-        options.activations = snug::DType::BF16;
-      } else if (p == "bfloat16") {
-        options.precision = snug::DType::BF16;
-      }
+    if (o_.precision.bfloat16()) options.precision = snug::DType::BF16;
+    if (o_.precision.rounded_activations()) options.activations = snug::DType::BF16;
     // Steps come from layers of the model, not from lines of this file.
     const snug::OriginOverride origin(snug::origin_in_part(0, o_.model));
     const Expr x = snug::input({snug::DType::F32, with_batch(example_, -1), 0}, "x");
@@ -88,7 +115,9 @@ class Subject {
     } else {
       loss = nn::binary_cross_entropy(scores, snug::flatten(x, 2));
     }
-    options.updates = optim::updates_by(o_.rule, loss, model_->trainable()).pairs;
+    options.updates = optim::updates_by(o_.rule, loss, model_->trainable(),
+                                        {.accumulate = std::max(accumulate, o_.accumulate)})
+                          .pairs;
     return snug::function(inputs, loss, options);
   }
 
@@ -99,17 +128,6 @@ class Subject {
     const Dims out = nn::summarise(*model_, with_batch(example_, 1)).layers.back().output;
     all.push_back(out.size() == 4 ? Dims{batch, out[2], out[3]} : Dims{batch});
     return all;
-  }
-
-  std::string title(std::int64_t batch, const std::string& memory) const {
-    std::string sizes;
-    for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
-    const std::string what = fmt::format("{}  batch {} x {}  {}  {}", o_.model, batch, sizes,
-                                         fmt::join(o_.precision, ", "),
-                                         o_.infer ? "inference" : "training with " + o_.rule);
-    return fmt::format(
-        "{:<64}  cpu{}\n", what,
-        memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
   }
 
   const PlanOptions& options() const { return o_; }
@@ -132,12 +150,8 @@ std::vector<std::string> techniques(const MemoryReport& r) {
   if (!r.recomputed.empty()) used.emplace_back("recompute");
   if (r.offloaded > 0) used.emplace_back("offload");
   if (r.micro_batches > 1) used.push_back(fmt::format("micro-batch {}", r.micro_batches));
-  if (r.rounded) used.emplace_back(kRounded);
+  if (r.rounded) used.emplace_back("bfloat16-activations");
   return used;
-}
-
-std::string seconds_text(double seconds) {
-  return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", 1e3 * seconds);
 }
 
 const char* rates_remark() {
@@ -174,17 +188,21 @@ std::optional<MemoryReport> plan_if_fits(const snug::Function& f, const std::vec
   }
 }
 
-bool may_round(const PlanOptions& o) {
-  return std::find(o.precision.begin(), o.precision.end(), kRounded) != o.precision.end();
-}
+bool may_round(const PlanOptions& o) { return o.precision.rounded_activations(); }
 
-/// Options that are for budgets alone.
-void require_budget(const PlanOptions& o) {
+/// Wrong combinations of options, before anything is planned or measured.
+void check_options(const PlanOptions& o) {
+  if (o.micro_batches > o.batch)
+    snug::fail(snug::Fault::Value,
+               fmt::format("plan: --micro-batch {} is more than the {} rows of "
+                           "the batch",
+                           o.micro_batches, o.batch),
+               fmt::format("give at most --micro-batch {}, or a larger --batch", o.batch));
   if (!o.memory.empty()) return;
   const std::string what = o.fit                ? "--fit"
                            : o.recompute        ? "--recompute"
                            : !o.offload.empty() ? "--offload"
-                           : may_round(o)       ? fmt::format("--precision {}", kRounded)
+                           : may_round(o)       ? "--precision bfloat16-activations"
                                                 : "";
   if (!what.empty())
     snug::fail(snug::Fault::Value, fmt::format("plan: {} is a way to keep to a budget", what),
@@ -194,22 +212,49 @@ void require_budget(const PlanOptions& o) {
 /// With --fit the largest batch is one that any technique may be used for.
 void use_batch_in_slices(const Subject& subject, const std::vector<Dims>& shapes,
                          const MemoryReport& plain, std::vector<Remedy>& ways) {
-  const auto [rows, r] = subject.function(subject.options().memory, true).max_batch(shapes);
+  const snug::MaxBatch most = subject.function(subject.options().memory, true).max_batch(shapes);
   std::erase_if(ways, [](const Remedy& way) { return way.kind == Remedy::Kind::Batch; });
-  if (rows == 0) return;
-  const double per_row = r.seconds / static_cast<double>(rows),
+  if (most.rows == 0) return;
+  const double per_row = most.plan.seconds / static_cast<double>(most.rows),
                plain_per_row = plain.seconds / static_cast<double>(shapes[0][0]);
   ways.insert(ways.begin(), {.kind = Remedy::Kind::Batch,
-                             .count = rows,
-                             .peak = r.peak,
+                             .count = most.rows,
+                             .peak = most.plan.peak,
                              .time_ratio = plain.seconds > 0 ? per_row / plain_per_row : 0});
 }
 
+/// What a network can do whose batch cannot be cut, as one with batch norm: smaller batches, and an
+/// update for several of them.
+void add_accumulation(const Subject& subject, std::int64_t batch, std::int64_t budget,
+                      const MemoryReport& plain, std::vector<Remedy>& ways) {
+  const PlanOptions& o = subject.options();
+  const bool sliced = std::any_of(ways.begin(), ways.end(), [](const Remedy& way) {
+    return way.kind == Remedy::Kind::MicroBatches;
+  });
+  if (o.infer || o.accumulate > 1 || o.micro_batches > 1 || sliced) return;
+  const snug::Function f = subject.function("", false, 1, 2);
+  const auto fits = [&](std::int64_t n) { return f.memory(subject.shapes(n)).peak <= budget; };
+  const std::int64_t most = snug::largest(batch - 1, fits);
+  if (most == 0) return;
+  const std::int64_t steps = (batch + most - 1) / most, rows = (batch + steps - 1) / steps;
+  const MemoryReport r = f.memory(subject.shapes(rows));
+  const double whole = plain.seconds > 0 ? plain.seconds : 1;
+  ways.insert(
+      std::find_if(ways.begin(), ways.end(),
+                   [](const Remedy& way) { return way.kind != Remedy::Kind::Batch; }),
+      {.kind = Remedy::Kind::Batch,
+       .count = rows,
+       .peak = r.peak,
+       .time_ratio = r.seconds * static_cast<double>(batch) / static_cast<double>(rows) / whole,
+       .accumulate = steps});
+}
+
 int plan(const PlanOptions& o) {
-  require_budget(o);
+  check_options(o);
   const Subject subject(o);
   const std::vector<Dims> shapes = subject.shapes(o.batch);
   const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
+  const Watched watched(fmt::format("planning {}", o.model));
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
@@ -227,17 +272,19 @@ int plan(const PlanOptions& o) {
   if (!fits) {
     ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
     if (o.fit) use_batch_in_slices(subject, shapes, r, ways);
+    add_accumulation(subject, o.batch, budget, r, ways);
     if (!o.recompute && r.smallest > budget && r.smallest < r.peak)
       ways.insert(ways.end() - 1,
                   {.kind = Remedy::Kind::Memory, .peak = r.smallest, .recompute = true});
   }
+  watched.clear();
   if (o.json) {
     fmt::print("{}\n", as_json(o, o.batch, &r, fits, ways).dump(2));
     return fits ? 0 : 1;
   }
   fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
   if (r.seconds > 0)
-    fmt::print("  {:<18} {:>11}   predicted{}\n", "step time", seconds_text(r.seconds),
+    fmt::print("  {:<18} {:>11}   predicted{}\n", "step time", snug::describe_seconds(r.seconds),
                rates_remark());
   if (budget == 0) return 0;
   if (fits) {
@@ -251,70 +298,62 @@ int plan(const PlanOptions& o) {
   return 1;
 }
 
+nlohmann::ordered_json as_json(const snug::BatchWay& w) {
+  nlohmann::ordered_json j{{"way", w.name}, {"batch", w.rows}};
+  if (w.rows > 0) {
+    j["peak"] = w.plan.peak;
+    j["seconds_per_row"] = w.seconds_per_row();
+    j["seconds"] = w.plan.seconds;
+    j["techniques"] = techniques(w.plan);
+  }
+  j["how"] = w.how;
+  return j;
+}
+
 int fit(const PlanOptions& o) {
   const Subject subject(o);
-  const snug::Function f = subject.function(o.memory, true);
-  const bool watched = isatty(STDERR_FILENO);
-  if (watched) fmt::print(stderr, "planning batches of {} ...", o.model);
-  const auto [rows, r] = f.max_batch(subject.shapes(1));
-  if (watched) fmt::print(stderr, "\r\033[K");
+  const Watched watched(fmt::format("planning batches of {}", o.model));
+  const snug::MaxBatch found = subject.function(o.memory, true).max_batch(subject.shapes(1));
+  watched.clear();
+  const bool fits = found.rows > 0;
+  const MemoryReport& advised = fits ? found.advised.plan : found.plan;
   if (o.json) {
-    fmt::print("{}\n", as_json(o, rows, &r, rows > 0, {}).dump(2));
-    return rows ? 0 : 1;
+    nlohmann::ordered_json j = as_json(o, found.advised.rows, &advised, fits, {});
+    j.erase("remedies");
+    j["largest"] = found.rows;
+    j["advised"] = as_json(found.advised);
+    j["why"] = found.why;
+    for (const snug::BatchWay& w : found.ways) j["ways"].push_back(as_json(w));
+    fmt::print("{}\n", j.dump(2));
+    return fits ? 0 : 1;
   }
-  fmt::print("{}", subject.title(std::max<std::int64_t>(rows, 1), o.memory));
-  if (rows == 0) {
-    fmt::print("not even one row fits; it needs:\n{}", r.describe());
+  fmt::print("{}", subject.title(0, o.memory));
+  if (!fits) {
+    fmt::print("not even one row fits; it needs:\n{}", found.plan.describe());
     return 1;
   }
-  const std::vector<std::string> used = techniques(r);
-  fmt::print("{}", r.describe());
-  if (r.seconds > 0)
-    fmt::print("  {:<18} {:>11}   predicted, {} per row{}\n", "step time", seconds_text(r.seconds),
-               seconds_text(r.seconds / static_cast<double>(rows)), rates_remark());
-  fmt::print("the largest batch that fits is {}{}{}\n", rows,
-             used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")),
-             r.micro_batches == snug::Function::kMostSlices ? "; more slices are not tried" : "");
+  fmt::print("{}", found.describe());
+  const std::vector<std::string> used = techniques(advised);
+  std::string flags = fmt::format("--batch {} --memory {}", found.advised.rows, o.memory);
+  if (!used.empty()) flags += " --fit";
+  fmt::print("  snug plan {} {}\n  shows what it needs; times are predicted{}\n", o.model, flags,
+             rates_remark());
   return 0;
 }
 
 CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptions& o) {
   CLI::App* command = app.add_subcommand(name, doc);
-  std::vector<std::string> models;
-  for (const nn::models::Info& info : nn::models::all()) models.push_back(info.name);
-  command->add_option("model", o.model, fmt::format("One of {}", fmt::join(models, ", ")))
-      ->required();
-  auto* train = command->add_option("--train", o.rule, "The optimizer of the training step")
-                    ->check(CLI::IsMember(optim::rule_names()))
-                    ->capture_default_str();
-  command->add_flag("--infer", o.infer, "A forward pass that keeps nothing for a backward one")
-      ->excludes(train);
-  command
-      ->add_option("--precision", o.precision,
-                   "bfloat16: of products and convolutions; bfloat16-activations: of what is kept "
-                   "for the backward part (lossy). May be given twice")
-      ->check(CLI::IsMember({"float32", "bfloat16", kRounded}))
-      ->expected(1)
-      ->take_all()
-      ->capture_default_str();
-  command->add_option("--size", o.size, "Rows and columns of the images (default: as published)")
-      ->expected(1, 2)
-      ->check(CLI::Range(1, 32768));
-  command
-      ->add_option(
-          "--offload", o.offload,
-          "Values may go to a file in this directory (default: here) to keep to the budget")
-      ->expected(0, 1)
-      ->default_str(".");
-  command->add_flag("--json", o.json, "For programs");
+  add_model(*command, o.model);
+  CLI::Option* rule = add_optimizer(*command, o.rule);
+  CLI::Option* accumulate = add_accumulate(*command, o.accumulate);
+  command->add_flag("--infer", o.infer, "A forward pass, which keeps nothing for a backward one")
+      ->excludes(rule)
+      ->excludes(accumulate);
+  add_precision(*command, o.precision);
+  add_size(*command, o.size, "Rows and columns of the images (default: as published)");
+  add_offload(*command, o.offload);
+  command->add_flag("--json", o.json, "The same as JSON");
   return command;
-}
-
-CLI::Option* add_budget(CLI::App& command, PlanOptions& o) {
-  return command.add_option("--memory", o.memory, "The budget, as 4GiB")
-      ->check([](const std::string& text) {
-        return text.empty() ? "an amount is needed, as 4GiB" : std::string();
-      });
 }
 
 }  // namespace
@@ -326,25 +365,24 @@ void add_plan(CLI::App& app, int& status) {
   command->footer(
       "Examples:\n"
       "  snug plan vgg16 --batch 128 --memory 4GiB\n"
-      "  snug plan resnet50 --batch 64 --train momentum --memory 4GiB --fit\n"
+      "  snug plan resnet50 --batch 64 --optimizer momentum --memory 4GiB --fit\n"
       "  snug plan vgg16 --infer --batch 1");
-  command->add_option("--batch", o->batch, "Rows per step")
-      ->check(CLI::Range(1, 1000000000))
-      ->capture_default_str();
-  add_budget(*command, *o);
-  command->add_flag("--recompute", o->recompute, "Tasks may run again to keep to the budget");
+  add_batch(*command, o->batch);
+  add_memory(*command, o->memory);
+  command->add_flag("--recompute", o->recompute, "Tasks may run again to keep to --memory");
   command->add_option("--micro-batch", o->micro_batches, "The batch runs in so many slices")
-      ->check(CLI::Range(1, 1000000000))
+      ->type_name("SLICES")
+      ->check(whole_number(1))
       ->capture_default_str();
-  command->add_flag("--fit", o->fit, "Keeps to the budget by whatever is fastest");
+  command->add_flag("--fit", o->fit, "Keeps to --memory by whatever is fastest");
   command->callback([o, &status] { status = plan(*o); });
 }
 
 void add_fit(CLI::App& app, int& status) {
   auto o = std::make_shared<PlanOptions>();
   CLI::App* command = add_common(
-      app, "fit", "The largest batch of a model that fits a budget, and the fastest way.", *o);
+      app, "fit", "The largest batches of a model that fit a budget, and the one to take.", *o);
   command->footer("Example:\n  snug fit vgg16 --memory 4GiB");
-  add_budget(*command, *o)->required();
+  add_memory(*command, o->memory)->required();
   command->callback([o, &status] { status = fit(*o); });
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "commands.h"
+#include "options.h"
 
 namespace {
 
@@ -56,7 +57,8 @@ void add_predict(CLI::App& app, int& status) {
   command->add_option("model", o->model, "model.safetensors of a training")->required();
   command->add_option("images", o->images, "JPEG and PNG files")->required();
   command->add_option("--top", o->top, "So many classes per image")
-      ->check(CLI::Range(1, 1000000))
+      ->type_name("N")
+      ->check(whole_number(1, 1'000'000))
       ->capture_default_str();
   command->callback([o, &status] { status = predict(*o); });
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "options.h"
 #include "train_data.h"
 
 namespace {
@@ -17,11 +18,14 @@ namespace nn = snug::nn;
 
 struct TrainOptions {
   DataOptions data;
-  std::string model, out, optimizer = "adam", memory, offload, monitor, precision = "float32";
-  std::int64_t epochs = 10, batch = 32, classes = 0, patience = 0, checkpoint_steps = 0;
+  std::string model, out, optimizer = "adam", memory, offload, monitor;
+  Precisions precision;
+  std::int64_t epochs = 10, batch = 32, accumulate = 1, classes = 0, patience = 0,
+               checkpoint_steps = 0;
   double rate = 0, weight_decay = -1;
   int threads = 0;
   bool resume = false, flip = false;
+  std::vector<std::string> accept;
 };
 
 /// Images of bytes become floats between 0 and 1, and get an axis of channels.
@@ -89,9 +93,41 @@ void name_broken(const snug::Error& error, const TrainData& d) {
   }
 }
 
-int train(TrainOptions o) {
+/// A model that gives one class per row.
+bool gives_classes(const nn::models::Info& info) {
+  if (info.classes == 0) return false;
+  snug::Dims one = info.input;
+  one.insert(0, 1);
+  return nn::summarise(*nn::models::make(info.name), one).layers.back().output.size() == 2;
+}
+
+/// What can be told from the options alone, before data are read.
+void check_options(const TrainOptions& o) {
   const nn::models::Info& info = nn::models::info(o.model);
-  if (o.data.size == 0) o.data.size = info.input.back();
+  if (!gives_classes(info)) {
+    std::vector<std::string> others;
+    for (const nn::models::Info& other : nn::models::all())
+      if (gives_classes(other)) others.push_back(other.name);
+    snug::fail(snug::Fault::Value,
+               fmt::format("train: {} ({}) gives no class per row, and `snug train` has labels of "
+                           "rows alone",
+                           o.model, info.doc),
+               fmt::format("train it with nn.fit, or take one of {}", fmt::join(others, ", ")));
+  }
+  if (info.input.size() != 3 && !o.data.size.empty())
+    snug::fail(snug::Fault::Value,
+               fmt::format("train: {} takes no images, --size is theirs", o.model));
+  if (o.memory.empty() && (!o.offload.empty() || o.precision.rounded_activations()))
+    snug::fail(snug::Fault::Value,
+               fmt::format("train: {} is a way to keep to a budget",
+                           o.offload.empty() ? "--precision bfloat16-activations" : "--offload"),
+               "give the budget, as --memory 4GiB");
+}
+
+int train(TrainOptions o) {
+  check_options(o);
+  const nn::models::Info& info = nn::models::info(o.model);
+  if (o.data.size.empty()) o.data.size = {info.input[info.input.size() - 2], info.input.back()};
   if (o.out.empty()) o.out = "snug-" + o.model;
   const TrainData d = open_data(o.data);
   const std::vector<data::Field>& fields = d.training->fields();
@@ -119,6 +155,7 @@ int train(TrainOptions o) {
   options.optimizer = o.optimizer;
   if (o.rate > 0) options.optim.rate = o.rate;
   if (o.weight_decay >= 0) options.optim.weight_decay = o.weight_decay;
+  options.optim.accumulate = o.accumulate;
   options.validation = validation.get();
   options.monitor = o.monitor;
   options.patience = o.patience;
@@ -126,15 +163,14 @@ int train(TrainOptions o) {
   options.folder = o.out;
   options.checkpoint_steps = o.checkpoint_steps;
   options.resume = o.resume;
+  options.accept = o.accept;
   options.metadata =
       nn::ModelCard{o.model, input, classes, fields[0].dtype == snug::DType::U8}.metadata();
   options.memory = o.memory;
   options.offload = o.offload;
   options.threads = o.threads;
-  if (o.precision == "bfloat16-activations")
-    options.activations = snug::DType::BF16;
-  else
-    options.precision = *snug::dtype_from_name(o.precision);
+  if (o.precision.rounded_activations()) options.activations = snug::DType::BF16;
+  if (o.precision.bfloat16()) options.precision = snug::DType::BF16;
   fmt::print(stderr, "{}", describe(d, classes, *model, o, input));
   std::signal(SIGINT, on_interrupt);
   try {
@@ -170,68 +206,84 @@ void add_train(CLI::App& app, int& status) {
       "  snug train vgg-small --data pictures --size 64 --out pets\n"
       "  snug train mlp --data images.npy,labels.npy --epochs 20 --out run1 --resume\n"
       "  snug predict pets/model.safetensors cat.jpg");
-  std::vector<std::string> models;
-  for (const nn::models::Info& info : nn::models::all()) models.push_back(info.name);
-  command->add_option("model", o->model, fmt::format("One of {}", fmt::join(models, ", ")))
-      ->required();
+  add_model(*command, o->model);
   command
       ->add_option("--data", o->data.data,
                    "A folder with a folder of JPEG and PNG images per class (or with folders "
                    "train, val and test of such), a folder of the MNIST family, IMAGES,LABELS "
                    "(.npy or IDX files), or a .npz or .h5 file with both "
                    "(FILE:IMAGES,LABELS names them)")
+      ->type_name("DATA")
       ->required();
-  command->add_option("--validation", o->data.validation,
-                      "Data of the same kind to evaluate on after every epoch, or the part of the "
-                      "rows that is held out for it (default: val beside train, or 0.1; 0: none)");
-  command->add_option("--test", o->data.test,
-                      "Data of the same kind to evaluate on at the end (default: test beside "
-                      "train, or the test images of the MNIST family)");
   command
-      ->add_option("--size", o->data.size,
-                   "Rows and columns of the images of a folder, which are scaled and cut to it "
-                   "(default: of the model as published)")
-      ->check(CLI::Range(1, 32768));
+      ->add_option("--validation", o->data.validation,
+                   "Data of the same kind to evaluate on after every epoch, or the part of the "
+                   "rows that is held out for it (default: val beside train, or 0.1; 0: none)")
+      ->type_name("DATA");
+  command
+      ->add_option("--test", o->data.test,
+                   "Data of the same kind to evaluate on at the end (default: test beside train, "
+                   "or the test images of the MNIST family)")
+      ->type_name("DATA");
+  add_size(*command, o->data.size,
+           "Rows and columns of the images of a folder, which are scaled and cut to it (default: "
+           "of the model as published)");
   command->add_flag("--grey", o->data.grey, "One channel instead of three");
   command->add_flag("--flip", o->flip, "Images are mirrored at random while training");
   command->add_flag("--skip-broken", o->data.skip_broken,
                     "Looks at all images first, and leaves out those that cannot be decoded");
-  command->add_option("--epochs", o->epochs)
-      ->check(CLI::Range(1, 1000000000))
+  command->add_option("--epochs", o->epochs, "Times that all rows are gone through")
+      ->type_name("N")
+      ->check(whole_number(1))
       ->capture_default_str();
-  command->add_option("--batch", o->batch, "Rows per step")
-      ->check(CLI::Range(1, 1000000000))
-      ->capture_default_str();
-  command->add_option("--optimizer", o->optimizer)
-      ->check(CLI::IsMember(snug::optim::rule_names()))
-      ->capture_default_str();
-  command->add_option("--lr,--rate", o->rate, "The learning rate (default: of the optimizer)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--weight-decay", o->weight_decay, "(default: of the optimizer)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--classes", o->classes, "Number of classes (default: from the labels)");
-  command->add_option("--out", o->out,
-                      "Folder for checkpoints and model.safetensors (default: snug-MODEL)");
-  command->add_flag("--resume", o->resume, "Goes on from the newest valid checkpoint in --out");
-  command->add_option("--checkpoint-steps", o->checkpoint_steps,
-                      "Checkpoints also every so many steps");
-  command->add_option("--patience", o->patience, "Ends after so many epochs without a better one");
-  command->add_option("--monitor", o->monitor,
-                      "What says which epoch is best: loss, accuracy, validation_loss, "
-                      "validation_accuracy (default: validation_loss, or loss)");
-  command->add_option("--memory", o->memory, "Budget of a step, as 512MiB");
-  command->add_option("--offload", o->offload,
-                      "A directory on a disk: values may go to a file there to keep to the budget");
-  command->add_option("--threads", o->threads, "(default: all cores)")->check(CLI::Range(0, 1024));
+  add_batch(*command, o->batch);
+  add_optimizer(*command, o->optimizer);
+  command->add_option("--rate", o->rate, "The learning rate (default: of the optimizer)")
+      ->type_name("NUMBER")
+      ->check(above_zero());
   command
-      ->add_option("--precision", o->precision,
-                   "bfloat16: products and convolutions round to it, which some CPUs do many "
-                   "times as fast; parameters and all that is saved stay float32. "
-                   "bfloat16-activations: what is kept for the backward part may be rounded to "
-                   "keep to --memory")
-      ->check(CLI::IsMember({"float32", "bfloat16", "bfloat16-activations"}))
-      ->capture_default_str();
+      ->add_option("--weight-decay", o->weight_decay,
+                   "How far weights shrink (default: of the optimizer)")
+      ->type_name("NUMBER")
+      ->check(at_least_zero());
+  add_accumulate(*command, o->accumulate);
+  command->add_option("--classes", o->classes, "Number of classes (default: from the labels)")
+      ->type_name("N")
+      ->check(whole_number(2, 1'000'000));
+  command
+      ->add_option("--out", o->out,
+                   "Folder for checkpoints and model.safetensors (default: snug-MODEL)")
+      ->type_name("FOLDER");
+  command->add_flag("--resume", o->resume, "Goes on from the newest valid checkpoint in --out");
+  command
+      ->add_option("--accept", o->accept,
+                   "What may be otherwise than before: data (other images, as many), plan (how "
+                   "steps keep to --memory). May be given twice")
+      ->type_name("NAME")
+      ->check(one_of({"data", "plan"}));
+  command
+      ->add_option("--checkpoint-steps", o->checkpoint_steps,
+                   "Checkpoints also every so many steps")
+      ->type_name("N")
+      ->check(whole_number(1));
+  command->add_option("--patience", o->patience, "Ends after so many epochs without a better one")
+      ->type_name("N")
+      ->check(whole_number(1));
+  command
+      ->add_option("--monitor", o->monitor,
+                   "What says which epoch is best: loss, accuracy, validation_loss or "
+                   "validation_accuracy (default: validation_loss, or loss)")
+      ->type_name("NAME")
+      ->check(one_of({"loss", "accuracy", "validation_loss", "validation_accuracy"}));
+  add_memory(*command, o->memory);
+  add_offload(*command, o->offload);
+  command->add_option("--threads", o->threads, "(default: all cores)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  add_precision(*command, o->precision);
   command->add_option("--seed", o->data.seed, "Of parameters, order and what is held out")
+      ->type_name("N")
+      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
   command->callback([o, &status] { status = train(*o); });
 }

@@ -97,7 +97,7 @@ class Opener {
       for (const data::BrokenFile& b : broken) without.push_back(b.path);
     }
     const data::ImageOptions size{
-        .height = options_.size, .width = options_.size, .grey = options_.grey};
+        .height = options_.size.front(), .width = options_.size.back(), .grey = options_.grey};
     data::SourcePtr source = data::images(folder, size, without);
     if (source->classes().size() < 2)
       snug::fail(

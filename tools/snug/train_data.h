@@ -4,7 +4,7 @@
 /// What `snug train` is told about data.
 struct DataOptions {
   std::string data, validation, test;
-  std::int64_t size = 0;  // of images in a folder
+  std::vector<std::int64_t> size;  // of images in a folder: rows and columns, or one for both
   bool grey = false, skip_broken = false;
   std::uint64_t seed = 0;
 };

@@ -7,13 +7,44 @@
 #include <llvm/TargetParser/Host.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 namespace snug {
+namespace {
+
+/// The text of oneDNN's limit in capitals, "" if there is none.
+std::string isa_limit() {
+  std::string limit;
+  for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"})
+    if (const char* text = std::getenv(name); text && limit.empty()) limit = text;
+  for (char& c : limit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return limit;
+}
+
+int vector_bits_of(const std::string& limit) {
+  if (limit == "SSE41" || limit == "AVX") return 128;
+  return limit.starts_with("AVX2") ? 256 : 512;
+}
+
+/// Of the CPU but not of those that the limit stands for.
+bool is_beyond(llvm::StringRef feature, const std::string& limit) {
+  if (vector_bits_of(limit) < 256 && (feature == "avx2" || feature == "fma")) return true;
+  if (limit.starts_with("AVX512") && limit.find("BF16") == std::string::npos &&
+      limit.find("AMX") == std::string::npos)
+    return feature == "avx512bf16" || feature.starts_with("amx");
+  return false;
+}
+
+}  // namespace
 
 HostCpu HostCpu::detect(int max_vector_bits) {
   HostCpu host;
   host.name = llvm::sys::getHostCPUName().str();
+  const std::string limit = isa_limit();
+  max_vector_bits = std::min(max_vector_bits, vector_bits_of(limit));
   llvm::StringMap<bool> found = llvm::sys::getHostCPUFeatures();
   std::vector<std::string> features;
   for (const auto& entry : found) {
@@ -21,6 +52,7 @@ HostCpu HostCpu::detect(int max_vector_bits) {
     llvm::StringRef feature = entry.first();
     if (max_vector_bits < 512 && (feature.starts_with("avx512") || feature.starts_with("avx10")))
       on = false;
+    if (is_beyond(feature, limit)) on = false;
     features.push_back((on ? "+" : "-") + feature.str());
   }
   std::sort(features.begin(), features.end());

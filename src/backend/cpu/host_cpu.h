@@ -13,7 +13,8 @@ struct HostCpu {
   /// their names, or 0 if the library is missing.
   char libmvec = 0;
 
-  /// The CPU this process runs on. `max_vector_bits` hides wider vectors, for tests.
+  /// The CPU this process runs on. `max_vector_bits` hides wider vectors, for tests; so does
+  /// DNNL_MAX_CPU_ISA, which limits oneDNN: all code of the process is for one CPU.
   static HostCpu detect(int max_vector_bits = 512);
   std::string key() const;
 };

@@ -19,6 +19,7 @@
 #include "base/fork.h"
 #include "base/interrupt.h"
 #include "base/threads.h"
+#include "target/free_memory.h"
 
 namespace snug {
 
@@ -33,6 +34,14 @@ T value_of(llvm::Expected<T> result, const char* what) {
 }
 void check(llvm::Error error, const char* what) {
   if (error) internal_error(what, llvm::toString(std::move(error)));
+}
+
+// What LLVM takes, as measured, and some more: it ends the process if it gets none.
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr Room kLinking{8 * kMiB, 4 * kMiB};  // finished code
+/// Kernels on so many threads, each but the first with a stack and a heap.
+constexpr Room compiling(std::size_t threads) {
+  return {48 * kMiB + 88 * kMiB * (threads - 1), 32 * kMiB + 16 * kMiB * (threads - 1)};
 }
 
 /// Readable in a profile, and unlike any other.
@@ -122,6 +131,7 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
   Impl& m = *impl_;
   std::vector<CodeKey> keys;
   for (const KernelSpec* spec : specs) keys.push_back(key_of(*spec));
+  if (!specs.empty()) require_room(kLinking, "code of LLVM");
 
   std::lock_guard lock(m.mutex);
   struct Missing {
@@ -145,6 +155,7 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
     }
   }
 
+  if (!missing.empty()) require_room(compiling(1), "compiling with LLVM");
   // Kernels are independent: a few threads take the next one each, until one fails.
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
@@ -169,9 +180,10 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
       if (!failure) failure = std::current_exception();
     }
   };
-  run_together(
-      std::min({missing.size(), static_cast<std::size_t>(available_threads()), std::size_t{8}}),
-      work);
+  std::size_t together =
+      std::min({missing.size(), static_cast<std::size_t>(available_threads()), std::size_t{8}});
+  while (together > 1 && !has_room(compiling(together))) --together;
+  run_together(together, work);
   if (failure) std::rethrow_exception(failure);
 
   for (const Missing& x : missing) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 #include <cstring>
 
+#include "backend/native/blas_buffers.h"
 #include "backend/native/call.h"
 #include "backend/native/elements.h"
 #include "backend/native/gemm.h"
@@ -240,6 +242,17 @@ bool unfolds(const ConvShape& s, DType dtype) {
          std::max({s.group_in() * s.taps(), s.plane(), s.o}) <= INT_MAX;
 }
 
+/// Padding takes no part: a nan or an infinity that meets it counts for nothing, in oneDNN as in
+/// our loops. Columns hold zeros there, and 0 * nan is nan, so such products go by loops.
+template <class T>
+bool meets_padding(ConvKind kind, const ConvShape& s, const T* other) {
+  if (kind == ConvKind::GradInput) return false;  // its columns hold no padding
+  if (s.front + s.back + s.top + s.bottom + s.left + s.right == 0) return false;
+  const std::int64_t count =
+      kind == ConvKind::Forward ? s.o * s.group_in() * s.taps() : s.n * s.o * s.plane();
+  return !std::all_of(other, other + count, [](T v) { return std::isfinite(v); });
+}
+
 /// Whole images per thread; the images of a weight's gradient add up in order instead.
 std::int64_t images_at_once(ConvKind kind, const ConvShape& s, int threads) {
   return kind != ConvKind::GradWeight && s.n >= threads ? threads : 1;
@@ -256,6 +269,7 @@ class ConvCall : public Call {
       : Call(site), kind_(kind), attrs_(site.node->attrs) {
     const ConvShape s = attrs_.sizes(kind, in_[0], in_[1], out_[0]);
     workspace = columns_bytes(s, out_[0].dtype) * images_at_once(kind, s, threads_);
+    if (unfolds(s, out_[0].dtype)) blas_buffers = s.work() < kParallelWork ? 1 : threads_;
   }
 
   void run(const RunArgs& args) const override {
@@ -276,9 +290,9 @@ class ConvCall : public Call {
       const T* const b = reinterpret_cast<const T*>(args.in[1]);
       T* const c = reinterpret_cast<T*>(args.out[0]);
       if constexpr (std::is_floating_point_v<T>)
-        if (unfold)
+        if (unfold && !meets_padding(kind_, s, b))
           return parallel_slots(
-              s.n, s.work(), static_cast<int>(at_once),
+              s.n, s.work(), BlasBuffers::threads_for(static_cast<int>(at_once)),
               [&](std::int64_t slot, std::int64_t n, std::int64_t end) {
                 T* const buffer = reinterpret_cast<T*>(args.workspace + slot * columns);
                 for (; n < end; ++n)

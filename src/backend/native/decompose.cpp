@@ -63,10 +63,10 @@ std::int64_t smaller(const ArgDesc& a) { return std::min(a.shape[0], a.shape[1])
 
 /// By rows, a' = l q' is what LAPACK sees: gelqf gives l = r' and q' in the very layout that the
 /// outputs have.
-class QrCall : public Call {
+class QrCall : public LapackCall {
  public:
   QrCall(const CallSite& site, bool with_q)
-      : Call(site), with_q_(with_q), complete_(with_q && site.node->attrs.flag("complete")) {
+      : LapackCall(site), with_q_(with_q), complete_(with_q && site.node->attrs.flag("complete")) {
     const ArgDesc& a = in_[0];
     check_dtype("qr", a);
     check_matrix("qr", a);
@@ -122,9 +122,9 @@ class QrCall : public Call {
   std::uint64_t work_ = 0;
 };
 
-class SvdCall : public Call {
+class SvdCall : public LapackCall {
  public:
-  SvdCall(const CallSite& site, bool vectors) : Call(site), vectors_(vectors) {
+  SvdCall(const CallSite& site, bool vectors) : LapackCall(site), vectors_(vectors) {
     const ArgDesc& a = in_[0];
     check_dtype(name(), a);
     vectors ? check_work(name(), a) : check_matrix(name(), a);
@@ -184,9 +184,9 @@ class SvdCall : public Call {
   std::uint64_t work_ = 0;
 };
 
-class EigCall : public Call {
+class EigCall : public LapackCall {
  public:
-  explicit EigCall(const CallSite& site) : Call(site) {
+  explicit EigCall(const CallSite& site) : LapackCall(site) {
     check_dtype("eig", in_[0]);
     check_work("eig", in_[0]);
     const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
@@ -242,10 +242,10 @@ class EigCall : public Call {
   std::uint64_t work_ = 0;
 };
 
-class EighCall : public Call {
+class EighCall : public LapackCall {
  public:
   EighCall(const CallSite& site, bool vectors)
-      : Call(site), vectors_(vectors), lower_(site.node->attrs.flag("lower")) {
+      : LapackCall(site), vectors_(vectors), lower_(site.node->attrs.flag("lower")) {
     check_dtype(name(), in_[0]);
     vectors_ ? check_work(name(), in_[0]) : check_matrix(name(), in_[0]);
     const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
@@ -303,9 +303,10 @@ class EighCall : public Call {
   std::uint64_t work_ = 0;
 };
 
-class LstsqCall : public Call {
+class LstsqCall : public LapackCall {
  public:
-  explicit LstsqCall(const CallSite& site) : Call(site), rcond_(site.node->attrs.number("rcond")) {
+  explicit LstsqCall(const CallSite& site)
+      : LapackCall(site), rcond_(site.node->attrs.number("rcond")) {
     const ArgDesc &a = in_[0], &b = in_[1];
     check_dtype("lstsq", a);
     check_work("lstsq", a);

@@ -146,9 +146,9 @@ class Exponential {
   T* buffer_[kBuffers];
 };
 
-class ExpmCall : public Call {
+class ExpmCall : public LapackCall {
  public:
-  explicit ExpmCall(const CallSite& site) : Call(site) {
+  explicit ExpmCall(const CallSite& site) : LapackCall(site) {
     check_dtype("expm", in_[0]);
     const std::int64_t n = std::max(in_[0].shape[0], in_[0].shape[1]);
     workspace = align64(kBuffers * n * n * size_of(in_[0].dtype)) + align64(n * sizeof(lapack_int));

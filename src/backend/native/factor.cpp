@@ -36,9 +36,10 @@ void factor_positive(std::string_view op, bool lower, int n, T* a) {
   if (failed > 0) ops::fail_not_positive(op, failed, n);
 }
 
-class CholeskyCall : public Call {
+class CholeskyCall : public LapackCall {
  public:
-  explicit CholeskyCall(const CallSite& site) : Call(site), lower_(site.node->attrs.flag("lower")) {
+  explicit CholeskyCall(const CallSite& site)
+      : LapackCall(site), lower_(site.node->attrs.flag("lower")) {
     check_dtype("cholesky", in_[0]);
   }
   void run(const RunArgs& args) const override {
@@ -64,9 +65,10 @@ class CholeskyCall : public Call {
   bool lower_;
 };
 
-class SolveCall : public Call {
+class SolveCall : public LapackCall {
  public:
-  explicit SolveCall(const CallSite& site) : Call(site), trans_(site.node->attrs.flag("trans")) {
+  explicit SolveCall(const CallSite& site)
+      : LapackCall(site), trans_(site.node->attrs.flag("trans")) {
     check_dtype("solve", in_[0]);
     const std::string& kind = site.node->attrs.text("kind");
     if (kind == "general")
@@ -157,9 +159,9 @@ class SolveCall : public Call {
   bool trans_;
 };
 
-class InverseCall : public Call {
+class InverseCall : public LapackCall {
  public:
-  explicit InverseCall(const CallSite& site) : Call(site) {
+  explicit InverseCall(const CallSite& site) : LapackCall(site) {
     check_dtype("inverse", in_[0]);
     const std::int64_t n = std::max<std::int64_t>(in_[0].shape[0], in_[0].shape[1]);
     with_float(in_[0].dtype, [&](auto tag) {
@@ -192,10 +194,10 @@ class InverseCall : public Call {
 };
 
 /// det and slogdet, by the pivots of the elimination.
-class DeterminantCall : public Call {
+class DeterminantCall : public LapackCall {
  public:
   explicit DeterminantCall(const CallSite& site, bool logarithm)
-      : Call(site), logarithm_(logarithm) {
+      : LapackCall(site), logarithm_(logarithm) {
     check_dtype(name(), in_[0]);
     const std::int64_t n = std::max<std::int64_t>(in_[0].shape[0], in_[0].shape[1]);
     workspace = align64(n * n * size_of(in_[0].dtype)) + align64(n * sizeof(lapack_int));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "backend/native/blas_buffers.h"
 #include "backend/native/call.h"
 #include "backend/native/convert.h"
 #include "backend/native/elements.h"
@@ -27,7 +28,7 @@ void loop_gemm_typed(const Gemm& g, int threads) {
   const bool direct = std::is_same_v<T, Acc> && g.b_col == 1;  // rows of b serve as they are
   const std::int64_t down = (g.m + kRows - 1) / kRows, across = (g.n + kCols - 1) / kCols;
   parallel_ranges(down * across, g.m * g.n * g.k, threads, [&](std::int64_t t, std::int64_t last) {
-    Acc acc[kRows][kCols];
+    Acc acc[kRows][kCols], part[kCols];  // a sum of sums of kDepth terms is more exact than one sum
     Acc packed[kDepth][kCols];
     for (; t < last; ++t) {
       const std::int64_t i0 = t / across * kRows, j0 = t % across * kCols;
@@ -41,14 +42,15 @@ void loop_gemm_typed(const Gemm& g, int threads) {
             for (std::int64_t j = 0; j < cols; ++j)
               packed[k][j] = E::load(tile[k * g.b_row + j * g.b_col]);
         for (std::int64_t i = 0; i < rows; ++i) {
+          std::fill_n(part, cols, Acc{});
           for (std::int64_t k = 0; k < depth; ++k) {
             const Acc x = E::load(a[(i0 + i) * g.a_row + (k0 + k) * g.a_col]);
             const Acc* row = packed[k];
             if constexpr (std::is_same_v<T, Acc>)
               if (direct) row = tile + k * g.b_row;
-            for (std::int64_t j = 0; j < cols; ++j)
-              acc[i][j] = E::add(acc[i][j], E::mul(x, row[j]));
+            for (std::int64_t j = 0; j < cols; ++j) part[j] = E::add(part[j], E::mul(x, row[j]));
           }
+          for (std::int64_t j = 0; j < cols; ++j) acc[i][j] = E::add(acc[i][j], part[j]);
         }
       }
       for (std::int64_t i = 0; i < rows; ++i)
@@ -171,22 +173,74 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
 /// for the kernels of small matrices, so an element has the same value whatever the part it is in.
 constexpr std::int64_t kUnit = 192, kPart = 1 << 21;
 
-void blas_part(const Gemm& g, bool accumulate) {
-  const BlasLayout a = *blas_layout(g.m, g.k, g.a_row, g.a_col);
-  const BlasLayout b = *blas_layout(g.k, g.n, g.b_row, g.b_col);
-  const BlasLayout c = *blas_layout(g.m, g.n, g.c_row, g.c_col);
-  const OmpThreads scope(1);
-  const auto ta = a.transposed ? CblasTrans : CblasNoTrans;
-  const auto tb = b.transposed ? CblasTrans : CblasNoTrans;
+/// OpenBLAS's functions by the type of their elements.
+template <class T>
+struct Blas;
+template <>
+struct Blas<float> {
+  static constexpr auto dot = cblas_sdot;
+  static constexpr auto gemv = cblas_sgemv;
+  static constexpr auto gemm = cblas_sgemm;
+};
+template <>
+struct Blas<double> {
+  static constexpr auto dot = cblas_ddot;
+  static constexpr auto gemv = cblas_dgemv;
+  static constexpr auto gemm = cblas_dgemm;
+};
+
+/// OpenBLAS adds up what does not lie together in one sum; this has 16.
+template <class T>
+T dot(int k, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step) {
+  if (a_step == 1 && b_step == 1) return Blas<T>::dot(k, a, 1, b, 1);
+  constexpr int kSums = 16;
+  T sums[kSums] = {};
+  std::int64_t i = 0;
+  for (; i + kSums <= k; i += kSums)
+    for (int s = 0; s < kSums; ++s) sums[s] += a[(i + s) * a_step] * b[(i + s) * b_step];
+  for (int s = 0; i + s < k; ++s) sums[s] += a[(i + s) * a_step] * b[(i + s) * b_step];
+  for (int half = kSums / 2; half > 0; half /= 2)
+    for (int s = 0; s < half; ++s) sums[s] += sums[s + half];
+  return sums[0];
+}
+
+/// Vectors go to dot and gemv: they read the matrix once, and have many sums where gemm has one per
+/// result, so that long products are more exact.
+template <class T>
+void blas_part_typed(const Gemm& g, bool accumulate) {
+  const BlasLayout la = *blas_layout(g.m, g.k, g.a_row, g.a_col);
+  const BlasLayout lb = *blas_layout(g.k, g.n, g.b_row, g.b_col);
+  const auto a = reinterpret_cast<const T*>(g.a), b = reinterpret_cast<const T*>(g.b);
+  const auto c = reinterpret_cast<T*>(g.c);
   const int m = static_cast<int>(g.m), n = static_cast<int>(g.n), k = static_cast<int>(g.k);
+  const T before = accumulate ? 1 : 0;
+  // The distance between elements of a vector: `by_row` of those in a column.
+  const auto step = [](const BlasLayout& l, bool by_row) {
+    return by_row != l.transposed ? l.ld : 1;
+  };
+  const auto turned = [](bool yes) { return yes ? CblasTrans : CblasNoTrans; };
+  const OmpThreads scope(1);
+  if (m == 1 && n == 1) {
+    const T sum = dot(k, a, step(la, false), b, step(lb, true));
+    *c = accumulate ? *c + sum : sum;
+  } else if (n == 1) {
+    Blas<T>::gemv(CblasRowMajor, turned(la.transposed), la.transposed ? k : m,
+                  la.transposed ? m : k, 1, a, la.ld, b, step(lb, true), before, c,
+                  static_cast<int>(g.c_row));
+  } else if (m == 1) {
+    Blas<T>::gemv(CblasRowMajor, turned(!lb.transposed), lb.transposed ? n : k,
+                  lb.transposed ? k : n, 1, b, lb.ld, a, step(la, false), before, c, 1);
+  } else {
+    const BlasLayout lc = *blas_layout(g.m, g.n, g.c_row, g.c_col);
+    Blas<T>::gemm(CblasRowMajor, turned(la.transposed), turned(lb.transposed), m, n, k, 1, a, la.ld,
+                  b, lb.ld, before, c, lc.ld);
+  }
+}
+void blas_part(const Gemm& g, bool accumulate) {
   if (g.dtype == DType::F32)
-    cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, reinterpret_cast<const float*>(g.a), a.ld,
-                reinterpret_cast<const float*>(g.b), b.ld, accumulate ? 1.0f : 0.0f,
-                reinterpret_cast<float*>(g.c), c.ld);
+    blas_part_typed<float>(g, accumulate);
   else
-    cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1.0, reinterpret_cast<const double*>(g.a), a.ld,
-                reinterpret_cast<const double*>(g.b), b.ld, accumulate ? 1.0 : 0.0,
-                reinterpret_cast<double*>(g.c), c.ld);
+    blas_part_typed<double>(g, accumulate);
 }
 
 bool needs_tiles(const Gemm& g) {
@@ -196,7 +250,9 @@ bool needs_tiles(const Gemm& g) {
 class ProductCall : public Call {
  public:
   explicit ProductCall(const CallSite& site) : Call(site) {
-    workspace = product_workspace(Product(in_[0], in_[1], out_[0]));
+    const Product product(in_[0], in_[1], out_[0]);
+    workspace = product_workspace(product);
+    blas_buffers = product_blas_buffers(product, threads_);
   }
   void run(const RunArgs& args) const override {
     run_product(Product(in(args, 0), in(args, 1), out(args, 0)), args, workspace, threads_);
@@ -219,7 +275,8 @@ bool blas_takes(const Gemm& g) {
 void blas_gemm(const Gemm& g, int threads, bool accumulate) {
   const bool by_rows = g.m >= g.n;
   const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
-  const std::int64_t parts = std::min<std::int64_t>(threads, work / kPart);
+  const std::int64_t parts =
+      std::min<std::int64_t>(BlasBuffers::threads_for(threads), work / kPart);
   if (parts <= 1 || units <= 1) return blas_part(g, accumulate);
   parallel_ranges(units, work, static_cast<int>(parts), [&](std::int64_t first, std::int64_t last) {
     const std::int64_t from = first * kUnit, to = last == units ? all : last * kUnit;
@@ -287,6 +344,15 @@ std::uint64_t product_workspace(const Product& product) {
   return needs_tiles(g) ? tile_workspace(g.dtype, g.m, g.n, g.k) : 0;
 }
 
+int product_blas_buffers(const Product& product, int threads) {
+  const Gemm& g = product.gemm;
+  const std::int64_t work = g.m * g.n * g.k;
+  if (!is_float(g.dtype) || work < kTinyGemm) return 0;
+  if (product.work() < kParallelWork) return 1;
+  if (product.batches >= threads) return threads;
+  return static_cast<int>(std::clamp<std::int64_t>(work / kPart, 1, threads));
+}
+
 void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace,
                  int threads) {
   const Gemm& g = product.gemm;
@@ -306,6 +372,7 @@ void run_product(const Product& product, const RunArgs& args, std::uint64_t work
   };
   // Many small matrices: whole ones per thread. Few or large ones: each by all threads.
   if (product.batches >= threads && work < (1 << 20)) {
+    if (blas) threads = BlasBuffers::threads_for(threads);
     parallel_ranges(product.batches, product.work(), threads, [&](std::int64_t b, std::int64_t e) {
       for (std::int64_t i = b; i < e; ++i) one(i, 1);
     });

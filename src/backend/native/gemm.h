@@ -19,7 +19,8 @@ struct Gemm {
 /// Products of fewer multiply-adds than this are done by loop_gemm: a library's fixed cost is more.
 inline constexpr std::int64_t kTinyGemm = 2048;
 
-/// Any dtype and strides, no workspace. The order of additions is that of k, whatever the threads.
+/// Any dtype and strides, no workspace. The order of additions follows from k, whatever the
+/// threads.
 void loop_gemm(const Gemm& g, int threads);
 
 /// True if the layouts are BLAS's (one unit stride, a leading dimension that does not overlap), the
@@ -47,5 +48,6 @@ struct Product {
 void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace, int threads);
 /// What run_product needs for these layouts (or smaller sizes).
 std::uint64_t product_workspace(const Product& product);
+int product_blas_buffers(const Product& product, int threads);
 
 }  // namespace snug::native

@@ -8,6 +8,7 @@
 #include "backend/native/nest.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/label_error.h"
 
 namespace snug::native {
 namespace {
@@ -17,7 +18,9 @@ namespace {
 class CheckIndexCall : public Call {
  public:
   explicit CheckIndexCall(const CallSite& site)
-      : Call(site), what_(site.node->attrs.has("for") ? site.node->attrs.text("for") + ": " : "") {}
+      : Call(site),
+        what_(site.node->attrs.has("for") ? site.node->attrs.text("for") : ""),
+        labels_(site.node->attrs.has("labels")) {}
   void run(const RunArgs& args) const override {
     const ArgDesc& index = in(args, 0);
     visit(index.dtype, [&](auto tag) {
@@ -57,13 +60,16 @@ class CheckIndexCall : public Call {
     });
     if (first_bad.load() == INT64_MAX) return;
     const T value = from[Position(index.shape, index.strides)(first_bad.load())];
+    if (labels_)
+      fail_label(what_, static_cast<std::int64_t>(value), index.shape, first_bad.load(), size);
     if (std::is_signed_v<T> && value < T{} && !what_.empty())
-      fail(Fault::Value, fmt::format("{}{} is negative", what_, +value));
-    fail(Fault::Index,
-         fmt::format("{}index {} is outside an axis of size {}", what_, +value, size));
+      fail(Fault::Value, fmt::format("{}: {} is negative", what_, +value));
+    fail(Fault::Index, fmt::format("{}{}index {} is outside an axis of size {}", what_,
+                                   what_.empty() ? "" : ": ", +value, size));
   }
 
   std::string what_;  // the function that refuses negative indices; empty: they count from the end
+  bool labels_;       // they are class numbers, for messages
 };
 
 // --- gather, scatter --------------------------------------------------------------------------

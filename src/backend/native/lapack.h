@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "backend/native/blas_buffers.h"
 #include "backend/native/call.h"
 
 /// LAPACK under one name per routine for both precisions, matrices by columns. Work arrays are
@@ -59,6 +60,13 @@ namespace snug::native {
 SNUG_LAPACK(float, s)
 SNUG_LAPACK(double, d)
 #undef SNUG_LAPACK
+
+class LapackCall : public Call {
+ public:
+  explicit LapackCall(const CallSite& site) : Call(site) {
+    blas_buffers = lapack_buffers(threads_);
+  }
+};
 
 template <class F>
 void with_float(DType dtype, F&& f) {

@@ -7,14 +7,28 @@
 #include <unordered_map>
 
 #include "backend/native/call.h"
+#include "backend/native/parallel.h"
 #include "backend/onednn/routines.h"
 #include "base/error.h"
+#include "target/free_memory.h"
 
 namespace snug::onednn {
 namespace {
 
 constexpr std::size_t kMaxChains = 512;
 constexpr std::size_t kMaxIdleObjects = 16;  // per chain
+/// What the code of one primitive takes at most. A kernel has 256 KiB or a multiple of it, and a
+/// primitive up to 28 of them (convolutions by blocks of products, AVX-512).
+constexpr Room kMostCode{std::uint64_t{8} << 20, std::uint64_t{1} << 20};
+
+/// And what it takes as a rule, as measured on thousands of shapes.
+std::uint64_t usual_code(const dnnl::primitive_desc_base& desc) {
+  const std::string_view name = desc.impl_info_str();
+  const bool large = name.find("brg") != name.npos || name.find("bf16") != name.npos;
+  return std::uint64_t{large ? 1536U : 512U} << 10;
+}
+
+std::atomic<std::uint64_t> made_so_far{0};
 
 void check(dnnl_status_t status, const char* what) {
   SNUG_CHECK(status == dnnl_success, "oneDNN: {} failed with status {}", what,
@@ -104,15 +118,16 @@ void Chain::flush(MemoryId from, MemoryId to) {
   if (from == to) return;
   const dnnl::reorder::primitive_desc pd(engine(), memories_[from].desc, engine(),
                                          memories_[to].desc, user_scratchpad());
-  step(dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, pd.scratchpad_desc());
+  step<dnnl::reorder>(pd, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-void Chain::step(const dnnl::primitive& primitive, std::vector<Argument> arguments,
-                 const dnnl::memory::desc& scratchpad) {
-  const MemoryId id = memory(scratchpad, Place::Workspace, 0);  // placed by seal
+void Chain::add(std::function<dnnl::primitive()> make, std::vector<Argument> arguments,
+                const dnnl::primitive_desc_base& desc) {
+  const MemoryId id = memory(desc.scratchpad_desc(), Place::Workspace, 0);  // placed by seal
   arguments.push_back({DNNL_ARG_SCRATCHPAD, id});
   scratchpads_.push_back(id);
-  steps_.push_back({primitive, std::move(arguments)});
+  steps_.push_back({std::move(make), std::move(arguments)});
+  code_bytes_ += usual_code(desc);
 }
 
 void Chain::seal() {
@@ -123,9 +138,55 @@ void Chain::seal() {
     largest = std::max<std::uint64_t>(largest, native::align64(memories_[id].desc.get_size()));
   }
   workspace_ += largest;
-  free_.reserve(kMaxIdleObjects);
-  free_.push_back(make_objects());
 }
+
+namespace {
+
+/// oneDNN makes the code of its products of floats when the first of them runs, whatever primitive
+/// that is part of, and ends the process if there is no room for it: so one runs here.
+void make_code_of_products() {
+  static std::atomic<bool> made{false};
+  if (made) return;
+  static LongMutex& making = *new LongMutex;
+  const std::lock_guard lock(making);
+  if (made) return;
+  constexpr Room kCode{std::uint64_t{32} << 20, std::uint64_t{8} << 20};
+  require_room(kCode, "code of oneDNN", "raise the limit of the process, or free memory");
+  const NoFork whole;
+  constexpr int kSide = 64;  // smaller ones need less code
+  const std::vector<float> zeros(kSide * kSide);
+  std::vector<float> result(zeros);
+  const native::OmpThreads alone(1);
+  dnnl_sgemm('N', 'N', kSide, kSide, kSide, 1, zeros.data(), kSide, zeros.data(), kSide, 0,
+             result.data(), kSide);
+  made = true;
+}
+
+}  // namespace
+
+void Chain::make_ready() const {
+  if (ready_.load(std::memory_order_acquire)) return;
+  make_code_of_products();
+  const std::lock_guard lock(making_);
+  if (ready_) return;
+  try {
+    while (primitives_.size() < steps_.size()) {
+      require_room(kMostCode, "code of oneDNN", "raise the limit of the process, or free memory");
+      const NoFork whole;
+      primitives_.push_back(steps_[primitives_.size()].make());
+      ++made_so_far;
+    }
+    const NoFork whole;
+    free_.reserve(kMaxIdleObjects);
+    if (free_.empty()) free_.push_back(make_objects());
+  } catch (const dnnl::error& e) {
+    if (e.status == dnnl_out_of_memory) fail_for_lack_of_memory("code of oneDNN");
+    internal_error("oneDNN", e.what());
+  }
+  ready_.store(true, std::memory_order_release);
+}
+
+std::uint64_t primitives_made() { return made_so_far; }
 
 std::unique_ptr<Chain::Objects> Chain::make_objects() const {
   auto objects = std::make_unique<Objects>();
@@ -157,6 +218,7 @@ void Chain::give_back(std::unique_ptr<Objects> objects) const {
 }
 
 void Chain::run(std::byte* const* in, std::byte* const* out, std::byte* workspace) const {
+  SNUG_CHECK(ready_.load(std::memory_order_acquire), "oneDNN: the primitives are not made");
   auto objects = lease();
   for (std::size_t i = 0; i < memories_.size(); ++i) {
     const Memory& m = memories_[i];
@@ -168,7 +230,7 @@ void Chain::run(std::byte* const* in, std::byte* const* out, std::byte* workspac
   }
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const auto& arguments = objects->arguments[i];
-    check(dnnl_primitive_execute(steps_[i].primitive.get(), objects->stream.get(),
+    check(dnnl_primitive_execute(primitives_[i].get(), objects->stream.get(),
                                  static_cast<int>(arguments.size()), arguments.data()),
           "a primitive");
   }
@@ -192,7 +254,7 @@ std::shared_ptr<const Chain> cached_chain(const std::string& key,
     made = build();
     if (made) made->seal();
   } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) fail(Fault::Memory, "oneDNN: out of memory");
+    if (e.status == dnnl_out_of_memory) fail_for_lack_of_memory("a descriptor of oneDNN");
     made = nullptr;
   }
   const std::lock_guard lock(c.mutex);

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <dnnl.hpp>
@@ -18,7 +19,9 @@ dnnl::memory::data_type data_type(DType dtype);
 dnnl::primitive_attr user_scratchpad();
 
 /// oneDNN primitives run one after the other on memory known by place: operands of the call, or
-/// offsets into its workspace. Immutable once sealed, and may run on several threads at once.
+/// offsets into its workspace. It is built of their descriptors, which say how much workspace they
+/// take; the primitives themselves, which are generated code, are made by `make_ready`. Sealed it
+/// does not change but for that, and may run on several threads at once.
 class Chain {
  public:
   enum class Place : std::uint8_t { In, Out, Workspace };
@@ -44,12 +47,19 @@ class Chain {
     int name;  // DNNL_ARG_*
     MemoryId memory;
   };
-  void step(const dnnl::primitive& primitive, std::vector<Argument> arguments,
-            const dnnl::memory::desc& scratchpad);
-  /// Ends building; makes what one run needs, so that runs find it ready.
+  template <class Primitive>
+  void step(const typename Primitive::primitive_desc& desc, std::vector<Argument> arguments) {
+    add([desc] { return dnnl::primitive(Primitive(desc)); }, std::move(arguments), desc);
+  }
+  /// Ends building: places the scratchpads.
   void seal();
 
   std::uint64_t workspace() const { return workspace_; }
+  /// Makes the primitives and what one run needs, at the first call. A Memory error if the limits
+  /// of the process leave too little: oneDNN does not survive if it gets none.
+  void make_ready() const;
+  /// What that takes, about.
+  std::uint64_t code_bytes() const { return code_bytes_; }
   void run(std::byte* const* in, std::byte* const* out, std::byte* workspace) const;
 
  private:
@@ -59,9 +69,11 @@ class Chain {
     std::uint64_t at;
   };
   struct Step {
-    dnnl::primitive primitive;
+    std::function<dnnl::primitive()> make;
     std::vector<Argument> arguments;
   };
+  void add(std::function<dnnl::primitive()> make, std::vector<Argument> arguments,
+           const dnnl::primitive_desc_base& desc);
   // oneDNN's memory objects hold the pointers of one run, so each concurrent run has its own set.
   struct Objects;
   std::unique_ptr<Objects> make_objects() const;
@@ -72,7 +84,11 @@ class Chain {
   std::vector<Step> steps_;
   std::vector<MemoryId> scratchpads_;  // per step
   std::uint64_t workspace_;
+  std::uint64_t code_bytes_ = 0;
   mutable BriefMutex mutex_;
+  mutable LongMutex making_;
+  mutable std::vector<dnnl::primitive> primitives_;  // of the steps, once ready
+  mutable std::atomic<bool> ready_{false};
   mutable std::vector<std::unique_ptr<Objects>> free_;
 };
 

@@ -135,9 +135,8 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
       const auto w = chain->in_layout(place(!as_forward, plain.w), forward.weights_desc());
       const auto out = place(2, plain.y);
       const auto y = chain->out_layout(out, forward.dst_desc());
-      chain->step(dnnl::convolution_forward(forward),
-                  {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}},
-                  forward.scratchpad_desc());
+      chain->step<dnnl::convolution_forward>(
+          forward, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
       chain->flush(y, out);
       return chain;
     }
@@ -150,9 +149,8 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
       const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
       const auto out = place(2, plain.x);
       const auto dx = chain->out_layout(out, pd.diff_src_desc());
-      chain->step(dnnl::convolution_backward_data(pd),
-                  {{DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dx}},
-                  pd.scratchpad_desc());
+      chain->step<dnnl::convolution_backward_data>(
+          pd, {{DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dx}});
       chain->flush(dx, out);
       return chain;
     }
@@ -165,9 +163,8 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
       const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
       const auto out = place(2, plain.w);
       const auto dw = chain->out_layout(out, pd.diff_weights_desc());
-      chain->step(dnnl::convolution_backward_weights(pd),
-                  {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}},
-                  pd.scratchpad_desc());
+      chain->step<dnnl::convolution_backward_weights>(
+          pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
       chain->flush(dw, out);
       return chain;
     }
@@ -213,6 +210,13 @@ class ConvCall : public native::Call {
     return make(site, kind, s, compute, false);
   }
 
+  void make_ready() const override {
+    const native::OmpThreads scope(threads_);
+    chain_->make_ready();
+  }
+  void count_code(CodeCount& count) const override {
+    count.add(chain_.get(), chain_->code_bytes());
+  }
   void run(const RunArgs& args) const override {
     const native::OmpThreads scope(threads_);
     for (int i = 0; i < 2; ++i)
@@ -312,6 +316,7 @@ class TurningCall : public native::Call {
     }
     inner_ = workspace;
     workspace += call_->workspace;
+    blas_buffers = call_->blas_buffers;
   }
 
   void run(const RunArgs& args) const override {

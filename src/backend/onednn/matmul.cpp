@@ -56,7 +56,7 @@ std::shared_ptr<Chain> build(const Product& p, Epilogue e) {
   std::vector<Chain::Argument> arguments{
       {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, y}, {DNNL_ARG_DST, z}};
   if (e.bias) arguments.push_back({DNNL_ARG_BIAS, chain->memory(row, Chain::Place::In, 2)});
-  chain->step(dnnl::matmul(pd), std::move(arguments), pd.scratchpad_desc());
+  chain->step<dnnl::matmul>(pd, std::move(arguments));
   return chain;
 }
 
@@ -110,6 +110,13 @@ class MatmulCall : public native::Call {
     workspace = chain_->workspace();
     parallel = threads_ > 1;  // oneDNN decides by itself how many threads work
   }
+  void make_ready() const override {
+    const native::OmpThreads scope(threads_);
+    chain_->make_ready();
+  }
+  void count_code(CodeCount& count) const override {
+    count.add(chain_.get(), chain_->code_bytes());
+  }
   void run(const RunArgs& args) const override {
     if (same_layout(in(args, 0), in_[0]) && same_layout(in(args, 1), in_[1]) &&
         same_layout(out(args, 0), out_[0])) {
@@ -133,6 +140,7 @@ class NativeAffineCall : public native::Call {
       : Call(site), epilogue_(epilogue), product_(native::prepare_dot(site)) {
     workspace = product_->workspace;
     parallel = product_->parallel;
+    blas_buffers = product_->blas_buffers;
   }
   void run(const RunArgs& args) const override {
     product_->run(args);

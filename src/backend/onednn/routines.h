@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 
 #include "kernel/library.h"
@@ -7,6 +8,9 @@ namespace snug::onednn {
 
 /// The CPU multiplies bfloat16; where it does not, oneDNN's emulation is slower than converting.
 bool has_bfloat16();
+
+/// By the process so far. Planning makes none.
+std::uint64_t primitives_made();
 
 // float32 and 16-bit floats; what oneDNN refuses, or does slower, goes to the native routine of the
 // same name.

@@ -23,8 +23,7 @@ std::string describe(const Infer::Requirement& r, std::span<const std::int64_t> 
 
 void check(const Infer::Requirement& r, std::span<const std::int64_t> values) {
   if (!holds(r, values))
-    throw Error(r.fault, describe(r, values), fill_shapes(r.hint, eval_shapes(r, values)),
-                r.origin);
+    fail_at(r.origin, r.fault, describe(r, values), fill_shapes(r.hint, eval_shapes(r, values)));
 }
 
 }  // namespace snug

@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+
+namespace snug::native {
+
+/// OpenBLAS works in buffers of 128 MiB of address space, one for each call of it at a time. It
+/// maps more when calls need them, keeps them, and tries for ever if the system refuses. This one
+/// maps them before: while it lives, `count` of them are there for work of this thread, or as many
+/// as limits of the process allow. A Memory error if that is none.
+class BlasBuffers {
+ public:
+  explicit BlasBuffers(int count);
+  ~BlasBuffers();
+  BlasBuffers(const BlasBuffers&) = delete;
+  BlasBuffers& operator=(const BlasBuffers&) = delete;
+
+  /// On how many of `threads` threads OpenBLAS may be called at a time by work of this thread.
+  static int threads_for(int threads);
+  /// What the first buffer is going to take.
+  static std::uint64_t bytes_needed();
+
+ private:
+  int granted_ = 0, outside_ = 0;
+};
+
+/// Of a routine of LAPACK: one for itself, and those of threads that OpenBLAS does not have yet.
+int lapack_buffers(int threads);
+
+}  // namespace snug::native
