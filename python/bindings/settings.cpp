@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/file_error.h"
 #include "base/interrupt.h"
+#include "base/threads.h"
 #include "bindings.h"
 #include "exec/frontier_cache.h"
 #include "ops/rules.h"
@@ -103,6 +104,7 @@ void bind_settings(nb::module_& m) {
   m.def(
       "_forget_frontiers", [] { FrontierCache::of_process().clear(); },
       "For tests: plans within budgets are searched for again.");
+  m.attr("most_threads") = kMostThreads;
   // snug._config has checked the names and amounts.
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {

@@ -101,10 +101,12 @@ History fit(Trainer& trainer, data::Loader& data, nb::dict given) {
   UserLine line;
   const FitOptions options = options_of(given);
   History history;
-  {
+  try {
     InterruptGuard guard(true);
     nb::gil_scoped_release no_gil;
     history = nn::fit(trainer, data, options);
+  } catch (const nn::StepRefusal& e) {
+    trainer.refuse(e);
   }
   // Ctrl-C was meant for the training, which has saved and returned.
   if (history.interrupted && PyErr_CheckSignals() < 0) PyErr_Clear();
@@ -164,7 +166,11 @@ void bind_training(nb::module_& m) {
           "plan",
           [](const Trainer& self, std::int64_t rows) {
             InterruptGuard guard(true);
-            return self.plan(rows);
+            try {
+              return self.plan(rows);
+            } catch (const nn::StepRefusal& e) {
+              self.refuse(e);
+            }
           },
           arg("rows"), "What a step of so many rows takes.")
       .def(

@@ -54,13 +54,11 @@ def _count(value: Any) -> int:
     return number
 
 
-MOST_THREADS = 1024  # as the core has it
-
-
 def _threads(value: Any) -> int:
     number = _count(value)
-    if number > MOST_THREADS:
-        raise Bad(f"{number} are too many", f"give at most {MOST_THREADS}, or 0 for all cores")
+    most = _core.most_threads
+    if number > most:
+        raise Bad(f"{number} are too many", f"give at most {most}, or 0 for all cores")
     return number
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from snug import _core
-from snug._config import MOST_THREADS, config
+from snug._config import config
 from snug._errors import UnusedInputError, error, memory_text, warn
 from snug._mode import Mode, get_mode
 from snug._options import check_precision, compile_options
@@ -364,8 +364,8 @@ def function(
     if isinstance(disabled_passes, str):
         raise error(TypeError, f"function: disabled_passes must be a list, got {disabled_passes!r}")
     chosen_threads = config.threads if threads is None else threads
-    _count("threads", chosen_threads, 0, MOST_THREADS)
-    _count("contexts", contexts, 1, MOST_THREADS)
+    _count("threads", chosen_threads, 0, _core.most_threads)
+    _count("contexts", contexts, 1, _core.most_threads)
     _count("micro_batches", micro_batches, 0)
     check_precision("function", precision, activations)
     budget = memory_text("function", memory)

@@ -247,9 +247,10 @@ inline Function function(const std::vector<Expr>& inputs, const Expr& output,
   return function(inputs, std::vector<Expr>{output}, options, where);
 }
 
-/// A request to stop running calls (Ctrl-C): honoured between steps until the commit point.
+/// A request to stop (Ctrl-C): calls honour it between steps until their commit point; compiling,
+/// planning and measuring at once. What was there before stays as it was.
 void request_interrupt();
-/// Forgets a request that no call has honoured.
+/// Forgets a request that nothing has honoured.
 void clear_interrupt();
 
 }  // namespace snug

@@ -110,7 +110,7 @@ CallContext& FunctionImpl::lease() {
   CallContext* leased = nullptr;
   const auto find = [&] {
     for (auto& c : contexts_)
-      if (!c->busy) leased = c.get();
+      if (!leased && !c->busy) leased = c.get();
     return leased != nullptr;
   };
   {

@@ -12,6 +12,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/spelling.h"
+#include "base/threads.h"
 #include "exec/executor.h"
 #include "exec/kept_plans.h"
 #include "graph/substitute_sizes.h"
@@ -22,6 +23,8 @@ namespace {
 
 constexpr std::size_t kMaxExecutables = 64, kMinExecutables = 4;
 constexpr std::int64_t kMaxExecutableBytes = std::int64_t{32} << 20;  // of more than the fewest
+/// While all functions together have more, each one that makes another keeps the fewest.
+constexpr std::int64_t kMaxExecutableBytesOfAll = std::int64_t{64} << 20;
 constexpr std::size_t kMaxPlans = 16;
 constexpr std::size_t kMaxPrograms = 8;  // for sizes of shared variables, besides the current one
 
@@ -30,13 +33,12 @@ constexpr std::size_t kMaxPrograms = 8;  // for sizes of shared variables, besid
 FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                            const FunctionOptions& options)
     : name(options.name), options_(options) {
-  constexpr int kMost = 1024;
-  if (options.threads < 0 || options.threads > kMost)
+  if (options.threads < 0 || options.threads > kMostThreads)
     fail(Fault::Value, fmt::format("function: threads is {}", options.threads),
-         fmt::format("it is a number up to {}, or 0 for all cores", kMost));
-  if (options.contexts < 1 || options.contexts > kMost)
+         fmt::format("it is a number up to {}, or 0 for all cores", kMostThreads));
+  if (options.contexts < 1 || options.contexts > kMostThreads)
     fail(Fault::Value, fmt::format("function: contexts is {}", options.contexts),
-         fmt::format("it is the number of calls at the same time, from 1 to {}", kMost));
+         fmt::format("it is the number of calls at the same time, from 1 to {}", kMostThreads));
   if (options.micro_batches < 0)
     fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
          "it is the number of slices that a batch runs in");
@@ -184,14 +186,16 @@ void FunctionImpl::plan_for_hints(const std::vector<Expr>& inputs,
     hints.push_back(hint);
   }
   if (!complete || options_.mode == Mode::Reference) return;
-  // Sizes that depend on the values of integers can be wrong only at the call.
-  bool values = std::any_of(inputs.begin(), inputs.end(), [](const Expr& in) {
-    return in.ndim() == 0 && is_discrete(in.dtype());
-  });
+  // Sizes that depend on the values of integers can be wrong only at the call, and shared variables
+  // may have others by then.
+  const bool open =
+      !shared_.empty() || std::any_of(inputs.begin(), inputs.end(), [](const Expr& in) {
+        return in.ndim() == 0 && is_discrete(in.dtype());
+      });
   try {
     memory(hints);
   } catch (const Error& e) {
-    if (e.fault() == Fault::Memory || e.fault() == Fault::Interrupted || !values) throw;
+    if (e.fault() == Fault::Memory || e.fault() == Fault::Interrupted || !open) throw;
   }
 }
 
@@ -363,8 +367,11 @@ std::shared_ptr<const Executable> FunctionImpl::executable_for(
   made_.executables.push_front(e);
   std::int64_t bytes = 0;
   for (const auto& kept : made_.executables) bytes += bytes_of(*kept);
+  const auto too_many = [&] {
+    return bytes > kMaxExecutableBytes || kept_plan_bytes() > kMaxExecutableBytesOfAll;
+  };
   while (made_.executables.size() > kMaxExecutables ||
-         (bytes > kMaxExecutableBytes && made_.executables.size() > kMinExecutables)) {
+         (made_.executables.size() > kMinExecutables && too_many())) {
     bytes -= bytes_of(*made_.executables.back());
     made_.executables.pop_back();
   }

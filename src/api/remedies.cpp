@@ -192,7 +192,7 @@ std::string FunctionImpl::describe_remedies(const SizeSources& from,
   std::vector<std::string> labels;
   for (const Remedy& r : found) {
     labels.push_back(r.option());
-    if (r.kind == Remedy::Kind::Batch) {
+    if (r.kind == Remedy::Kind::Batch && language() != Language::Tool) {
       const std::size_t i = batched_inputs({from.shapes.data(), argument_count_}, 0).front();
       labels.back() += fmt::format(" (axis 0 of {})", name_of_input(i));
     } else if (r.kind == Remedy::Kind::Contiguous) {
@@ -231,7 +231,8 @@ void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
       fmt::format("{}{}\n{}{}", source, why.message(), plain.describe(false),
                   describe_remedies(from, found)),
       not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_),
-      {over ? over->needed() : 0, compile_.budget, static_cast<std::uint64_t>(plain.peak), found});
+      {over ? over->needed() : 0, compile_.budget, static_cast<std::uint64_t>(plain.peak), found,
+       compile_.budget});
 }
 
 void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
@@ -261,7 +262,7 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   throw MemoryError(fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
                     option("memory", std::to_string(budget)) + " takes the fastest of them",
                     {static_cast<std::uint64_t>(report.arena), most,
-                     static_cast<std::uint64_t>(report.peak), found});
+                     static_cast<std::uint64_t>(report.peak), found, budget});
 } catch (const std::bad_alloc&) {  // so little is left that nothing can be planned
   why.raise();
   throw;  // it did

@@ -91,6 +91,7 @@ struct MemoryNeed {
   std::uint64_t allowed = 0;  // the budget, or what is free
   std::uint64_t peak = 0;     // of the function if it runs every task once, on the whole batch
   std::vector<Remedy> remedies = {};
+  std::uint64_t remedies_within = 0;  // the peak that they keep to, but for more memory
 };
 
 /// There is no memory, or a budget does not allow it.
@@ -104,6 +105,7 @@ class MemoryError : public Error {
   std::uint64_t peak() const { return need_.peak; }
   /// What fits, each of them planned; empty where no function was refused.
   const std::vector<Remedy>& remedies() const { return need_.remedies; }
+  const MemoryNeed& need() const { return need_; }
   [[noreturn]] void raise() const override { throw *this; }
 
  private:

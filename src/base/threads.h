@@ -6,6 +6,9 @@
 
 namespace snug {
 
+/// The most that may be asked for, and the most calls at the same time.
+inline constexpr int kMostThreads = 1024;
+
 /// Cores this process may use.
 int available_threads();
 

@@ -75,8 +75,6 @@ struct Slot {
 
 struct Stopped {};
 
-constexpr int kMostThreads = 1024;
-
 }  // namespace
 
 /// Batches are numbered over all epochs: batch b of epoch e is e * batches + b.

@@ -185,7 +185,8 @@ LoopCall::Body LoopCall::instantiate(const CallSite& site, std::int64_t first,
   for (std::size_t s = 0; s < table.symbols().size(); ++s)
     std::tie(low[s], high[s]) = symbol_bounds(table.symbols()[s], site, first, last);
   SizeBounds bounds = bound_sizes(table, low, high);
-  if (!checks_) check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
+  if (!checks_ && count_ > 0)  // what does not run need not fit
+    check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
   CallKind kind;
   kind.same_shape.assign(l_.program.graph.updates().size(), true);
   PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device);

@@ -7,30 +7,25 @@
 
 namespace snug {
 
+template <class F>
+bool ValueLock::wait(std::unique_lock<std::mutex>& lock, const Time* time, F&& is_free) {
+  if (is_free()) return true;
+  ++waiting_;
+  const bool got = time ? free_.wait_for(lock, *time, is_free) : (free_.wait(lock, is_free), true);
+  --waiting_;
+  return got;
+}
+
 bool ValueLock::take_exclusive(const Time* time) {
   std::unique_lock lock(mutex_);
-  const auto is_free = [&] { return readers_ == 0; };
-  if (!is_free()) {
-    ++waiting_;
-    const bool got =
-        time ? free_.wait_for(lock, *time, is_free) : (free_.wait(lock, is_free), true);
-    --waiting_;
-    if (!got) return false;
-  }
+  if (!wait(lock, time, [&] { return readers_ == 0; })) return false;
   readers_ = -1;
   return true;
 }
 
 bool ValueLock::take_shared(const Time* time) {
   std::unique_lock lock(mutex_);
-  const auto is_free = [&] { return readers_ >= 0; };
-  if (!is_free()) {
-    ++waiting_;
-    const bool got =
-        time ? free_.wait_for(lock, *time, is_free) : (free_.wait(lock, is_free), true);
-    --waiting_;
-    if (!got) return false;
-  }
+  if (!wait(lock, time, [&] { return readers_ >= 0; })) return false;
   ++readers_;
   return true;
 }

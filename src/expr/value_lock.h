@@ -29,6 +29,9 @@ class ValueLock {
   bool forget_holders();
 
  private:
+  /// False if the time, if any, is over before.
+  template <class F>
+  bool wait(std::unique_lock<std::mutex>& lock, const Time* time, F&& is_free);
   bool take_exclusive(const Time* time);
   bool take_shared(const Time* time);
 

@@ -1,6 +1,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/computed.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
@@ -320,8 +321,10 @@ bool belongs_inside(const Expr& e, const std::unordered_set<Variable*>& inside) 
     return true;
   if (!is_discrete(e.dtype()) || e.ndim() > 1 || has(*op, kMayFail | kReduction | kInner))
     return false;
+  // An integer that is known before may be handed in, and sizes made of it there.
   for (const Expr& x : e->owner->inputs)
-    if (!inside.count(x.get())) return false;
+    if (!inside.count(x.get()) && (x.ndim() != 0 || !is_int(x.dtype()) || ops::is_computed(x)))
+      return false;
   return true;
 }
 

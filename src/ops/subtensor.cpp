@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/arguments.h"
+#include "ops/computed.h"
 
 /// Indexing as a chain of at most four steps, each of which can be read through and written back
 /// through: a slice, a reordering that puts the indexed axes first, a gather, and a reordering that
@@ -256,6 +257,10 @@ std::vector<std::int64_t> back_in_place(const Sorting& s, std::size_t width) {
 std::vector<Step> chain(const Expr& x, const std::vector<IndexItem>& given) {
   std::vector<Item> items = expand(x, given);
   bool advanced = std::any_of(items.begin(), items.end(), is_array);
+  // The slices of a loop's body are planned before it runs: an element is picked as a gather does.
+  if (!ops::open_loops().empty())
+    for (const Item& i : items)
+      advanced = advanced || (i.kind == Item::Kind::Single && ops::is_computed(i.given.index));
   std::vector<Step> steps;
   Expr value = x;
   auto add = [&](Step step) {
@@ -322,6 +327,22 @@ Expr written(const char* what, const Expr& x, const std::vector<IndexItem>& item
 }
 
 }  // namespace
+
+bool ops::is_computed(const Expr& value) {
+  std::vector<Expr> open{value};
+  for (int seen = 0; !open.empty(); ++seen) {
+    const Expr e = open.back();
+    open.pop_back();
+    if (seen > 64 || !is_discrete(e.dtype())) return true;
+    if (constant_value(e) || (!e->owner && e.ndim() == 0)) continue;
+    if (!e->owner) return true;
+    const OpDef* op = e->owner->op;
+    if (op == &ops::shape) continue;
+    if (!has(*op, kElementwise) && op != &ops::slice && op != &ops::make_vector) return true;
+    open.insert(open.end(), e->owner->inputs.begin(), e->owner->inputs.end());
+  }
+  return false;
+}
 
 IndexItem IndexItem::range(Expr start, Expr stop, Expr step) {
   IndexItem item;

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/file_error.h"
+#include "base/threads.h"
 #include "base/utf8.h"
 
 namespace snug {
@@ -132,13 +133,12 @@ constexpr Choice<bool> kWarnings[] = {
     {"ignore", false}, {"warn", true}, {"raise", true}, {"pdb", true}};
 
 int threads_of(const std::string& text) {
-  constexpr int kMost = 1024;
   int count = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (end == text.data() + text.size() && text[0] != '-' &&
-      (status == std::errc::result_out_of_range || count > kMost))
+      (status == std::errc::result_out_of_range || count > kMostThreads))
     throw Bad{fmt::format("{} are too many", text),
-              fmt::format("give at most {}, or 0 for all cores", kMost)};
+              fmt::format("give at most {}, or 0 for all cores", kMostThreads)};
   if (status != std::errc() || end != text.data() + text.size() || count < 0)
     throw Bad{fmt::format("expected an integer of at least 0, got '{}'", text), ""};
   return count;

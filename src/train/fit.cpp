@@ -199,6 +199,12 @@ Function::Way way_in(const io::TensorFile& file, const std::string& path, const 
   return way;
 }
 
+/// As users write it.
+std::string accepting(std::string_view what) {
+  if (language() == Language::Tool) return option("accept", what);
+  return fmt::format(fmt::runtime(spelled(".accept = {{\"{}\"}}", "accept=[\"{}\"]")), what);
+}
+
 /// An error unless the data are those that a checkpoint names under `key`.
 void require_same_data(const io::TensorFile& file, const char* key, const char* which,
                        const data::Fingerprint& now, const std::string& path) {
@@ -207,8 +213,7 @@ void require_same_data(const io::TensorFile& file, const char* key, const char* 
   const std::string how = data::difference(found->second, now);
   if (how.empty()) return;
   fail(Fault::Value, fmt::format("{}: is of a training with other {} data: {}", path, which, how),
-       fmt::format("give the data it had; go on with these on purpose (accept=[\"data\"], --accept "
-                   "data); {}",
+       fmt::format("give the data it had; go on with these on purpose ({}); {}", accepting("data"),
                    kOtherFolder));
 }
 
@@ -386,9 +391,8 @@ class Loop {
                               way.slices == 1 ? "one" : fmt::format("{} slices", way.slices),
                               way.rounded ? ", with activations in bfloat16" : "", e.message()),
                   fmt::format("give the memory and the options it had; or plan anew, after "
-                              "which sums over batches may round differently (accept=[\"plan\"], "
-                              "--accept plan){}{}",
-                              e.hint().empty() ? "" : "\n", e.hint()));
+                              "which sums over batches may round differently ({}){}{}",
+                              accepting("plan"), e.hint().empty() ? "" : "\n", e.hint()));
         }
       } else {
         way = trainer_.way(part, rows);
@@ -571,7 +575,11 @@ History fit(Trainer& trainer, data::Loader& data, const FitOptions& options) {
 History fit(Layer& model, data::Loader& data, const FitOptions& options, Here where) {
   const FallbackOrigin origin(where);
   Trainer trainer(model, data.fields(), options);
-  return fit(trainer, data, options);
+  try {
+    return fit(trainer, data, options);
+  } catch (const StepRefusal& e) {
+    trainer.refuse(e);
+  }
 }
 
 MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options, Here where) {
@@ -581,7 +589,12 @@ MemoryReport plan(Layer& model, data::Loader& data, const FitOptions& options, H
 MemoryReport plan(Layer& model, const std::vector<data::Field>& fields, std::int64_t rows,
                   const FitOptions& options, Here where) {
   const FallbackOrigin origin(where);
-  return Trainer(model, fields, options).plan(rows);
+  const Trainer trainer(model, fields, options);
+  try {
+    return trainer.plan(rows);
+  } catch (const StepRefusal& e) {
+    trainer.refuse(e);
+  }
 }
 
 std::map<std::string, double> evaluate(Layer& model, data::Loader& data, const FitOptions& options,

@@ -7,6 +7,7 @@
 #include "nn/prune.h"
 #include "ops/arguments.h"
 #include "ops/index_functions.h"
+#include "train/joined_batches.h"
 
 namespace snug::nn {
 namespace {
@@ -196,6 +197,59 @@ Updates masked_updates(const optim::Updates& updates, Layer& model) {
   return pairs;
 }
 
+/// A training step, in expressions.
+struct Step {
+  Inputs in;
+  Outputs outputs;
+  optim::Updates updates;
+  Expr rate;  // a shared variable, if it is one
+};
+
+Step step_of(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options) {
+  Step s;
+  s.in = inputs_of(fields);
+  Pass pass{.training = true};
+  s.outputs = outputs_of(s.in, model(s.in.x, pass), options);
+  if (model.trainable().empty())
+    fail(Fault::Value, "fit: no parameter of the model is trained",
+         model.parameters().empty() ? "it has none" : "its layers are frozen: unfreeze some");
+
+  optim::Options optim = options.optim;
+  if (!optim.rate.schedule) {  // a variable: it can change without new code
+    const Array* number = optim.rate.value ? constant_value(optim.rate.value) : nullptr;
+    if (number || !optim.rate.value)
+      optim.rate = shared(
+          Array::scalar(number ? number->at_double(0) : optim::default_rate(options.optimizer)),
+          "rate");
+    if (as_shared(optim.rate.value)) s.rate = optim.rate.value;
+  }
+  // Batches that are joined count by their weight, be it the number of their rows.
+  optim::Cost cost = s.outputs.values[0];
+  if (s.outputs.weight) {
+    cost = {s.outputs.values[0], s.outputs.weight};
+  } else if (optim.accumulate > 1) {
+    const Expr rows = cast(shape_i(s.in.x, 0), DType::F64);
+    cost = {s.outputs.values[0] * rows, rows};
+  }
+  s.updates = optim::updates_by(options.optimizer, cost, model.trainable(), optim);
+  return s;
+}
+
+Function compiled(const Step& step, Layer& model, const FitOptions& options,
+                  bool plan_only = false) {
+  return function(step.in.all(), step.outputs.all(),
+                  {.updates = masked_updates(step.updates, model),
+                   .name = "train",
+                   .memory = options.memory,
+                   .micro_batches = options.micro_batches,
+                   .recompute = options.recompute,
+                   .offload = options.offload,
+                   .activations = options.activations,
+                   .plan_only = plan_only,
+                   .precision = options.precision,
+                   .threads = options.threads});
+}
+
 }  // namespace
 
 Objective::Objective(const std::string& given) : name(given) {
@@ -300,46 +354,15 @@ BatchSums run(const Function& function, const data::Batch& batch, std::size_t va
 }
 
 Trainer::Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options)
-    : model_(model), metrics_(options.metrics.size()), fields_(fields) {
-  const Inputs in = inputs_of(fields);
-  Pass pass{.training = true};
-  const Outputs outputs = outputs_of(in, model(in.x, pass), options);
-
-  if (model.trainable().empty())
-    fail(Fault::Value, "fit: no parameter of the model is trained",
-         model.parameters().empty() ? "it has none" : "its layers are frozen: unfreeze some");
+    : model_(model), options_(options), metrics_(options.metrics.size()), fields_(fields) {
+  options_.on_epoch = nullptr;
+  options_.validation = nullptr;
+  const Step step = step_of(model, fields, options);
+  const Outputs& outputs = step.outputs;
+  const optim::Updates& updates = step.updates;
   identity_ = identity_of(model, fields, options);
-
-  optim::Options optim = options.optim;
-  if (!optim.rate.schedule) {  // a variable: it can change without new code
-    const Array* number = optim.rate.value ? constant_value(optim.rate.value) : nullptr;
-    if (number || !optim.rate.value)
-      optim.rate = shared(
-          Array::scalar(number ? number->at_double(0) : optim::default_rate(options.optimizer)),
-          "rate");
-    if (as_shared(optim.rate.value)) rate_ = optim.rate.value;
-  }
-  // Batches that are joined count by their weight, be it the number of their rows.
-  optim::Cost cost = outputs.values[0];
-  if (outputs.weight) {
-    cost = {outputs.values[0], outputs.weight};
-  } else if (optim.accumulate > 1) {
-    const Expr rows = cast(shape_i(in.x, 0), DType::F64);
-    cost = {outputs.values[0] * rows, rows};
-  }
-  const optim::Updates updates =
-      optim::updates_by(options.optimizer, cost, model.trainable(), optim);
-
-  step_ = function(in.all(), outputs.all(),
-                   {.updates = masked_updates(updates, model),
-                    .name = "train",
-                    .memory = options.memory,
-                    .micro_batches = options.micro_batches,
-                    .recompute = options.recompute,
-                    .offload = options.offload,
-                    .activations = options.activations,
-                    .precision = options.precision,
-                    .threads = options.threads});
+  rate_ = step.rate;
+  step_ = compiled(step, model, options);
   const std::vector<Expr> trainable = model.trainable();
   Updates averaged;
   for (std::size_t i = 0; i < updates.averages.size(); ++i)
@@ -378,7 +401,11 @@ void Trainer::add(std::string name, const Expr& variable) {
   variables_.push_back(variable);
 }
 
-BatchSums Trainer::step(const data::Batch& batch) const { return run(step_, batch, 1 + metrics_); }
+BatchSums Trainer::step(const data::Batch& batch) const try {
+  return run(step_, batch, 1 + metrics_);
+} catch (const MemoryError& e) {
+  throw StepRefusal(e, batch[0].shape[0]);
+}
 
 BatchSums Trainer::evaluate(const data::Batch& batch) const {
   return run(evaluate_, batch, 1 + metrics_);
@@ -444,11 +471,41 @@ std::vector<Dims> Trainer::shapes_of(Part part, std::int64_t rows) const {
 
 MemoryReport Trainer::plan(std::int64_t rows) const {
   if (rows < 1) fail(Fault::Value, fmt::format("plan: a batch has {} rows", rows));
-  return step_.memory(shapes_of(Part::Step, rows));
+  try {
+    return step_.memory(shapes_of(Part::Step, rows));
+  } catch (const MemoryError& e) {
+    throw StepRefusal(e, rows);
+  }
 }
 
-Function::Way Trainer::way(Part part, std::int64_t rows) const {
+void Trainer::refuse(const StepRefusal& e) const {
+  const std::vector<Remedy>& known = e.remedies();
+  const bool sliced = std::any_of(known.begin(), known.end(), [](const Remedy& r) {
+    return r.kind == Remedy::Kind::MicroBatches;
+  });
+  if (known.empty() || sliced || options_.optim.accumulate > 1 || options_.micro_batches > 1)
+    e.raise();
+  FitOptions options = options_;
+  options.optim.accumulate = 2;  // more of them take no more memory
+  options.memory.clear();
+  options.micro_batches = 1;
+  options.offload.clear();
+  const std::optional<Remedy> joined = joined_batches(
+      compiled(step_of(model_, fields_, options), model_, options, true),
+      [&](std::int64_t n) { return shapes_of(Part::Step, n); }, e.rows, e.need().remedies_within);
+  if (!joined) e.raise();
+  MemoryNeed need = e.need();
+  need.remedies.push_back(*joined);
+  std::string row = describe(std::span(&*joined, 1), false);
+  row.pop_back();  // the end of the line
+  throw MemoryError(fmt::format("{}\n{}", e.message(), row), e.hint(), std::move(need), e.origin());
+}
+
+Function::Way Trainer::way(Part part, std::int64_t rows) const try {
   return function_of(part).way(shapes_of(part, rows));
+} catch (const MemoryError& e) {
+  if (part == Part::Step) throw StepRefusal(e, rows);
+  throw;
 }
 
 void Trainer::set_way(Part part, std::int64_t rows, const Function::Way& way) const {

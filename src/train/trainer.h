@@ -45,13 +45,20 @@ BatchSums run(const Function& function, const data::Batch& batch, std::size_t va
 std::map<std::string, double> evaluate(const Function& evaluation, data::Loader& data,
                                        const FitOptions& options);
 
+/// A step was refused, for a batch of so many rows.
+struct StepRefusal : MemoryError {
+  StepRefusal(const MemoryError& e, std::int64_t of_rows) : MemoryError(e), rows(of_rows) {}
+  std::int64_t rows;
+};
+
 /// The compiled step and evaluation of a model, which outlives it, and the values that live between
-/// steps. Expressions are touched by the constructor and the destructor alone.
+/// steps. Expressions are touched by the constructor, `refuse` and the destructor alone.
 class Trainer {
  public:
   Trainer(Layer& model, const std::vector<data::Field>& fields, const FitOptions& options);
 
-  /// The loss and the metrics of one batch. An Interrupted error changes nothing.
+  /// The loss and the metrics of one batch. An Interrupted error changes nothing; a StepRefusal if
+  /// there is no memory.
   BatchSums step(const data::Batch& batch) const;
   BatchSums evaluate(const data::Batch& batch) const;
 
@@ -75,8 +82,11 @@ class Trainer {
   /// Sets the learning rate, which is a number without a schedule.
   void set_rate(double rate) const;
 
-  /// What a step of so many rows takes.
+  /// What a step of so many rows takes; a StepRefusal if the budget does not allow it.
   MemoryReport plan(std::int64_t rows) const;
+  /// Throws the refusal of a step as a MemoryError. Where its batch cannot be cut, there is one
+  /// more remedy, if it fits: smaller batches, and an update for several of them.
+  [[noreturn]] void refuse(const StepRefusal& e) const;
   /// How a step, or an evaluation, of so many rows keeps to the budget, as far as it decides bits.
   enum class Part : std::uint8_t { Step, Evaluation };
   Function::Way way(Part part, std::int64_t rows) const;
@@ -90,6 +100,7 @@ class Trainer {
   std::span<const NamedValue> first(std::size_t n) const { return std::span(values_).first(n); }
 
   Layer& model_;
+  FitOptions options_;  // without callbacks and data
   Function step_, evaluate_;
   std::vector<NamedValue> values_;
   std::vector<Expr> variables_;   // of values_

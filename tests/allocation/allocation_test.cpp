@@ -137,18 +137,28 @@ TEST(Allocation, SteadyStepsOfANetworkMakeNoneOfOurs) {
   expect_none(train, {64, 3, 16, 16});
 }
 
-TEST(Allocation, SteadyStepsWithValuesInAFileMakeNoneOfOurs) {
-  Expr x = matrix("x"), h = x, y = ivector("y");
+/// A step of a network of so many layers of 64.
+struct TrainingStep {
+  Expr x, y, loss;
+  FunctionOptions options;
+};
+TrainingStep training_of(int layers) {
+  TrainingStep step{matrix("x"), ivector("y"), {}, {}};
+  Expr h = step.x;
   std::vector<Expr> weights;
-  for (int layer = 0; layer < 6; ++layer) {
+  for (int layer = 0; layer < layers; ++layer) {
     weights.push_back(shared(ones({64, 64})));
     h = tanh(dot(h, weights.back()));
   }
-  Expr loss = mean(categorical_crossentropy(softmax(h), y));
-  FunctionOptions options;
-  const std::vector<Expr> by = grad(loss, weights);
+  step.loss = mean(categorical_crossentropy(softmax(h), step.y));
+  const std::vector<Expr> by = grad(step.loss, weights);
   for (std::size_t k = 0; k < by.size(); ++k)
-    options.updates.emplace_back(weights[k], weights[k] - by[k]);
+    step.options.updates.emplace_back(weights[k], weights[k] - by[k]);
+  return step;
+}
+
+TEST(Allocation, SteadyStepsWithValuesInAFileMakeNoneOfOurs) {
+  auto [x, y, loss, options] = training_of(6);
   const std::vector<Dims> shapes{{2048, 64}, {2048}};
   const std::int64_t plain = function({x, y}, loss, options).memory(shapes).peak;
   options.memory = std::to_string(plain * 6 / 10);
@@ -182,17 +192,7 @@ TEST(Allocation, OfAllLibrariesOnlyOneDnnAllocatesSixTimesPerOperation) {
 }
 
 TEST(Allocation, SteadyStepsInSlicesMakeNoneOfOurs) {
-  Expr x = matrix("x"), h = x, y = ivector("y");
-  std::vector<Expr> weights;
-  for (int layer = 0; layer < 4; ++layer) {
-    weights.push_back(shared(ones({64, 64})));
-    h = tanh(dot(h, weights.back()));
-  }
-  Expr loss = mean(categorical_crossentropy(softmax(h), y));
-  FunctionOptions options;
-  const std::vector<Expr> by = grad(loss, weights);
-  for (std::size_t k = 0; k < by.size(); ++k)
-    options.updates.emplace_back(weights[k], weights[k] - by[k]);
+  auto [x, y, loss, options] = training_of(4);
   const std::int64_t plain = function({x, y}, loss, options).memory({{1024, 64}, {1024}}).peak;
   options.memory = std::to_string(plain / 2);
   Function train = function({x, y}, loss, options);

@@ -896,3 +896,33 @@ def test_names_of_other_libraries():
         nn.Linear  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean"):
         nn.Dens  # noqa: B018
+
+
+def test_networks_with_batch_norm_are_offered_to_join_batches():
+    """Slices are no way for them; smaller batches with one update for several are."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(256, 20)).astype("float32"), rng.integers(0, 3, 256)
+
+    def model():
+        layers = [nn.Dense(200), nn.BatchNorm(), nn.Dense(3)]
+        return nn.Sequential(layers).build((None, 20))
+
+    whole = {"batch": 256, "optimizer": "sgd"}
+    memory = nn.plan(model(), data, **whole).peak // 2
+    for work in (quiet, nn.plan):
+        with pytest.raises(MemoryError, match="slices are no way") as refused:
+            work(model(), data, memory=memory, **whole)
+        rows, steps, seen = map(
+            int,
+            re.search(
+                r"a batch of (\d+), accumulate=(\d+) .*batch norm sees (\d+) rows",
+                str(refused.value),
+            ).groups(),
+        )
+        assert rows == seen and steps > 1 and 256 <= rows * steps < 256 + steps
+    joined = {"batch": rows, "accumulate": steps, "optimizer": "sgd", "memory": memory}
+    assert nn.plan(model(), data, **joined).peak <= memory
+    assert len(quiet(model(), data, epochs=1, **joined).epochs) == 1
+    with pytest.raises(MemoryError) as refused:
+        quiet(model(), data, memory=memory, accumulate=2, **whole)
+    assert "accumulate=" not in str(refused.value)

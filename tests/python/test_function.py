@@ -960,3 +960,22 @@ def test_precision_bfloat16_rounds_products_only():
     assert total == 12 * (1 + 2**-9)
     with pytest.raises(ValueError, match="precision is 'float16'"):
         snug.function([x], x, precision="float16")
+
+
+def test_sizes_may_be_wrong_until_the_call():
+    """Shared variables may get other sizes, and hints may be of another time."""
+    v, w = snug.shared(np.ones((3, 4))), snug.shared(np.ones((5, 2)))
+    x, y = T.dmatrix("x"), T.dmatrix("y")
+    f = snug.function([], T.dot(v, w))
+    g = snug.function([x], T.dot(x, w), shapes={x: (3, 4)})
+    h = snug.function([y], T.dot(x, y), givens={x: v})
+    k = snug.function([x], T.dot(x, w) + v[:2, :2], shapes={x: (2, 4)})
+    for call in (f, lambda: g(np.ones((3, 4)))):
+        with pytest.raises(ValueError, match="inner sizes differ"):
+            call()
+    w.set_value(np.ones((4, 2)))
+    np.testing.assert_array_equal(f(), np.full((3, 2), 4.0))
+    np.testing.assert_array_equal(g(np.ones((3, 4))), np.full((3, 2), 4.0))
+    np.testing.assert_array_equal(k(np.ones((2, 4))), np.full((2, 2), 5.0))
+    v.set_value(np.ones((2, 6)))
+    np.testing.assert_array_equal(h(np.ones((6, 1))), np.full((2, 1), 6.0))

@@ -172,3 +172,109 @@ def test_modes(mode):
     a = np.arange(6.0).reshape(2, 3)
     np.testing.assert_allclose(f(1, a), np.exp(a).sum(axis=0))
     np.testing.assert_allclose(f(0, a), a[0])
+
+
+def test_sizes_of_the_branch_not_taken_are_not_checked():
+    c, a, b = T.iscalar("c"), T.dmatrix("a"), T.dmatrix("b")
+    x, y = np.ones((2, 3)), np.ones((2, 4))
+    for fits, other in [(a * 2, T.dot(a, b)), (b.sum(0), (a + b).sum(0)), (a, T.exp(a) * b)]:
+        for mode in ("fast", "reference", "check"):
+            f = snug.function([c, a, b], ifelse(c, fits, other), mode=mode)
+            want = snug.function([a, b], fits, on_unused_input="ignore")(x, y)
+            np.testing.assert_array_equal(f(1, x, y), want)
+            with pytest.raises(ValueError, match="shape error"):
+                f(0, x, y)
+
+
+def test_memory_of_a_computed_condition():
+    x = T.tensor("float32", (False, True), name="x")
+    c = T.fvector("c")
+    f = snug.function([c, x], ifelse(T.gt(c.sum(), 0), x * 2, x))
+    report = f.memory(c=(2,), x=(3, 1))
+    assert report.arena >= 0
+    assert f(np.ones(2, "float32"), np.ones((3, 1), "float32")).shape == (3, 1)
+
+
+def test_values_sized_by_an_argument():
+    n, c = T.lscalar("n"), T.lscalar("c")
+    for y, want in [
+        (T.zeros((n, 3), "float32"), np.zeros((2, 3))),
+        (T.alloc(2.5, n), np.full(2, 2.5)),
+        (T.arange(n) * 1.0, np.arange(2.0)),
+    ]:
+        f = snug.function([n, c], ifelse(c, y, y + 1))
+        np.testing.assert_array_equal(f(2, 1), want)
+        np.testing.assert_array_equal(f(2, 0), want + 1)
+
+
+NESTED = {
+    "same": (lambda c, x, a: ifelse(c > 0, x, a + 1), lambda c, x, a: x if c > 0 else a + 1),
+    "other": (
+        lambda c, x, a: ifelse(a.sum() > 0, x, 3 * x),
+        lambda c, x, a: x if a.sum() > 0 else 3 * x,
+    ),
+    "later": (lambda c, x, a: ifelse(c > 1, x, a + 1), lambda c, x, a: x if c > 1 else a + 1),
+    "slice": (
+        lambda c, x, a: ifelse(c > 0, a[1:], x[1:]),
+        lambda c, x, a: a[1:] if c > 0 else x[1:],
+    ),
+    "mod": (lambda c, x, a: ifelse(c > 0, x, x % a), lambda c, x, a: x if c > 0 else x % a),
+    "sizes": (
+        lambda c, x, a: ifelse(c > -9, ifelse(a[0] > 0, x[:1], a), x),
+        lambda c, x, a: (x[:1] if a[0] > 0 else a) if c > -9 else x,
+    ),
+    "three": (
+        lambda c, x, a: ifelse(c > -9, ifelse(a.sum() > 0, ifelse(a[0] > 1, x, a), x + 2), x),
+        lambda c, x, a: ((x if a[0] > 1 else a) if a.sum() > 0 else x + 2) if c > -9 else x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_nested(name):
+    make, expected = NESTED[name]
+    x = T.dvector("x")
+    c = x.sum()
+    y = make(c, x, ifelse(c > 0, x, 2 * x))
+    f = snug.function([x], [y, T.grad(T.sqr(y).sum(), x)])
+    g = snug.function([x], y, mode="reference")
+    for value in ([1.0, -3, 1], [1, 3, 1], [2, 0.5, -1], [-1, -20, 1], [0.25, 0.5, -0.5]):
+        v = np.array(value)
+        want = expected(v.sum(), v, v if v.sum() > 0 else 2 * v)
+        got, gradient = f(v)
+        np.testing.assert_allclose(got, want)
+        np.testing.assert_allclose(g(v), want)
+        step = 1e-6
+
+        def cost(v):
+            return (expected(v.sum(), v, v if v.sum() > 0 else 2 * v) ** 2).sum()
+
+        numeric = [(cost(v + step * e) - cost(v - step * e)) / (2 * step) for e in np.eye(3)]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_a_condition_inside_is_not_asked_for_nothing():
+    """What the inner condition needs may be wrong where the outer one refuses it."""
+    x = T.dvector("x")
+    y = ifelse(T.gt(x.size, 0), ifelse(x[0] > 0, x, -x), x)
+    f = snug.function([x], y)
+    np.testing.assert_array_equal(f(np.array([-2.0, 1])), [2, -1])
+    assert f(np.zeros(0)).shape == (0,)
+
+
+def test_nested_in_a_scan():
+    xs = T.dmatrix("xs")
+
+    def step(x, h):
+        a = ifelse(x.sum() > 0, x, 2 * x)
+        return ifelse(h.sum() > 0, a + h, ifelse(a[0] > 0, a - h, h * 0.5))
+
+    outputs, _ = snug.scan(step, xs, T.zeros((3,), "float64") - 1)
+    f = snug.function([xs], outputs)
+    values = np.random.RandomState(0).randn(8, 3)
+    h, want = -np.ones(3), []
+    for x in values:
+        a = x if x.sum() > 0 else 2 * x
+        h = a + h if h.sum() > 0 else a - h if a[0] > 0 else h * 0.5
+        want.append(h)
+    np.testing.assert_allclose(f(values), want)

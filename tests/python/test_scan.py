@@ -192,3 +192,34 @@ def test_theanos_modules(tmp_path):
     command = [sys.executable, "-m", "snug", "run", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "[2. 4.]\n"
+
+
+def test_index_computed_inside():
+    """A single place that a step computes picks an element; no size depends on it."""
+    table, xs = T.dmatrix("table"), T.dmatrix("xs")
+    b, v = np.random.RandomState(0).randn(3, 4), np.random.RandomState(1).randn(5, 3)
+
+    def step(x, h):
+        return table[h.argmax() % 3] + x.sum() * 0.1
+
+    outputs, _ = snug.scan(step, xs, T.zeros((4,), "float64"))
+    f = snug.function([table, xs], [outputs, T.grad(outputs[-1].sum(), table)])
+    h, want, places = np.zeros(4), [], []
+    for x in v:
+        places.append(h.argmax() % 3)
+        h = b[places[-1]] + x.sum() * 0.1
+        want.append(h)
+    got, gradient = f(b, v)
+    np.testing.assert_allclose(got, want)
+    np.testing.assert_allclose(gradient, np.eye(3)[places[-1]][:, None] * np.ones(4))
+
+    def write(x, h):
+        return T.set_subtensor(h[h.argmin()], x.sum())
+
+    outputs, _ = snug.scan(write, xs, T.zeros((4,), "float64"))
+    h, want = np.zeros(4), []
+    for x in v:
+        h = h.copy()
+        h[h.argmin()] = x.sum()
+        want.append(h)
+    np.testing.assert_allclose(snug.function([xs], outputs)(v), want)

@@ -101,6 +101,20 @@ def test_arrays_of_a_file_in_any_order(data, tmp_path):
     )
 
 
+def test_refusals_speak_flags(data, tmp_path):
+    command = ["mlp", "--data", f"{data}/x.npy,{data}/y.npy", "--batch", 96, "--validation", 0]
+    command += ["--epochs", 1, "--out", tmp_path / "a"]
+    refused = run(*command, "--memory", "2MiB", status=1).stderr
+    for other in ('memory="', "micro_batches=", "recompute=", ".cpp", ".h:", "axis 0"):
+        assert other not in refused, refused
+    assert "layer " in refused
+    offered = re.findall(r"^  (--memory [\d.]+[KMG]iB)", refused, re.MULTILINE)
+    assert offered and not (tmp_path / "a" / "model.safetensors").exists()
+    for flags in offered:
+        shutil.rmtree(tmp_path / "a", ignore_errors=True)
+        run(*command, *flags.split())
+
+
 # ---- folders of images
 
 

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "api/batch_search.h"
 #include "api/measure_device.h"
 #include "base/bytes.h"
 #include "base/seconds.h"
 #include "commands.h"
 #include "options.h"
+#include "train/joined_batches.h"
 
 namespace {
 
@@ -226,27 +226,19 @@ void use_batch_in_slices(const Subject& subject, const std::vector<Dims>& shapes
 /// What a network can do whose batch cannot be cut, as one with batch norm: smaller batches, and an
 /// update for several of them.
 void add_accumulation(const Subject& subject, std::int64_t batch, std::int64_t budget,
-                      const MemoryReport& plain, std::vector<Remedy>& ways) {
+                      std::vector<Remedy>& ways) {
   const PlanOptions& o = subject.options();
   const bool sliced = std::any_of(ways.begin(), ways.end(), [](const Remedy& way) {
     return way.kind == Remedy::Kind::MicroBatches;
   });
   if (o.infer || o.accumulate > 1 || o.micro_batches > 1 || sliced) return;
-  const snug::Function f = subject.function("", false, 1, 2);
-  const auto fits = [&](std::int64_t n) { return f.memory(subject.shapes(n)).peak <= budget; };
-  const std::int64_t most = snug::largest(batch - 1, fits);
-  if (most == 0) return;
-  const std::int64_t steps = (batch + most - 1) / most, rows = (batch + steps - 1) / steps;
-  const MemoryReport r = f.memory(subject.shapes(rows));
-  const double whole = plain.seconds > 0 ? plain.seconds : 1;
-  ways.insert(
-      std::find_if(ways.begin(), ways.end(),
-                   [](const Remedy& way) { return way.kind != Remedy::Kind::Batch; }),
-      {.kind = Remedy::Kind::Batch,
-       .count = rows,
-       .peak = r.peak,
-       .time_ratio = r.seconds * static_cast<double>(batch) / static_cast<double>(rows) / whole,
-       .accumulate = steps});
+  const auto joined = nn::joined_batches(
+      subject.function("", false, 1, 2), [&](std::int64_t n) { return subject.shapes(n); }, batch,
+      static_cast<std::uint64_t>(budget));
+  if (!joined) return;
+  ways.insert(std::find_if(ways.begin(), ways.end(),
+                           [](const Remedy& way) { return way.kind != Remedy::Kind::Batch; }),
+              *joined);
 }
 
 int plan(const PlanOptions& o) {
@@ -272,7 +264,7 @@ int plan(const PlanOptions& o) {
   if (!fits) {
     ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
     if (o.fit) use_batch_in_slices(subject, shapes, r, ways);
-    add_accumulation(subject, o.batch, budget, r, ways);
+    add_accumulation(subject, o.batch, budget, ways);
     if (!o.recompute && r.smallest > budget && r.smallest < r.peak)
       ways.insert(ways.end() - 1,
                   {.kind = Remedy::Kind::Memory, .peak = r.smallest, .recompute = true});

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/threads.h"
 #include "commands.h"
 #include "options.h"
 #include "train_data.h"
@@ -279,7 +280,7 @@ void add_train(CLI::App& app, int& status) {
   add_offload(*command, o->offload);
   command->add_option("--threads", o->threads, "(default: all cores)")
       ->type_name("N")
-      ->check(whole_number(1, 1024));
+      ->check(whole_number(1, snug::kMostThreads));
   add_precision(*command, o->precision);
   command->add_option("--seed", o->data.seed, "Of parameters, order and what is held out")
       ->type_name("N")

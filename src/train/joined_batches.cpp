@@ -1,0 +1,32 @@
+#include "train/joined_batches.h"
+
+#include "api/batch_search.h"
+
+namespace snug::nn {
+
+std::optional<Remedy> joined_batches(const Function& step,
+                                     const std::function<std::vector<Dims>(std::int64_t)>& shapes,
+                                     std::int64_t rows, std::uint64_t budget) {
+  const auto plan = [&](std::int64_t n) -> std::optional<MemoryReport> {
+    try {
+      return step.memory(shapes(n));
+    } catch (const MemoryError&) {  // of a budget that the process has
+      return std::nullopt;
+    }
+  };
+  const auto fits = [&](std::int64_t n) {
+    const auto r = plan(n);
+    return r && static_cast<std::uint64_t>(r->peak) <= budget;
+  };
+  const std::int64_t most = largest(rows - 1, fits);
+  if (most == 0) return std::nullopt;
+  const std::int64_t steps = (rows + most - 1) / most, each = (rows + steps - 1) / steps;
+  const auto part = plan(each), whole = plan(rows);
+  Remedy r{.kind = Remedy::Kind::Batch, .count = each, .peak = part->peak, .accumulate = steps};
+  if (whole && whole->seconds > 0)
+    r.time_ratio =
+        part->seconds * static_cast<double>(rows) / (static_cast<double>(each) * whole->seconds);
+  return r;
+}
+
+}  // namespace snug::nn
