@@ -158,7 +158,7 @@ bool has_room(Room room) {
   return true;
 }
 
-void require_room(Room room, std::string_view what, std::string_view hint) {
+void require_room(Room room, std::string_view what) {
   if (has_room(room)) return;
   const std::uint64_t bytes = std::max(room.mapped, room.touched);
   fail(Fault::Memory,
@@ -166,12 +166,12 @@ void require_room(Room room, std::string_view what, std::string_view hint) {
                    bytes ? fmt::format("{} ({} bytes) and ", describe_bytes(bytes), bytes) : "",
                    fmt::format("a reserve of {}", describe_bytes(kReserve)),
                    free_text(free_memory())),
-       std::string(hint));
+       "raise the limit of the process, or free memory");
 }
 
 void fail_for_lack_of_memory(std::string_view what) {
   fail(Fault::Memory, fmt::format("{}: an allocation failed, {}", what, free_text(free_memory())),
-       std::string(kRaise));
+       "raise the limit of the process, free memory, or use a smaller batch");
 }
 
 std::int64_t resident_bytes() {

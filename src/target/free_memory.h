@@ -33,9 +33,6 @@ std::uint64_t free_for_data();
 /// it. A guess for the good of the user: others take and free memory, too.
 void require_free_memory(std::uint64_t bytes, const std::string& what);
 
-inline constexpr std::string_view kRaise =
-    "raise the limit of the process, free memory, or use a smaller batch";
-
 /// What libraries are about to take (code, buffers, stacks of threads). Limits of the process
 /// (RLIMIT_AS, RLIMIT_DATA) count what is mapped, control groups what is touched.
 struct Room {
@@ -45,7 +42,7 @@ struct Room {
 /// To be asked right before they do: a Memory error unless all limits leave that and a reserve for
 /// what is small. For nothing but the reserve, control groups are not looked at, and without limits
 /// of the process it costs two calls of the system.
-void require_room(Room room, std::string_view what, std::string_view hint = kRaise);
+void require_room(Room room, std::string_view what);
 bool has_room(Room room);
 
 /// The Memory error where an allocation has failed: what it was for, how much is free and what

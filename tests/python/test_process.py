@@ -441,3 +441,24 @@ def test_plans_that_are_kept_are_bounded_and_told():
         """
     )
     assert result.stdout.split() == ["True"] * 4, result
+
+
+def test_plans_of_all_functions_together_are_bounded():
+    """Shapes that change from call to call, as the lengths of texts do, make plans."""
+    result = run_program(
+        """
+        import numpy as np, snug, snug.tensor as T
+        x, w = T.fmatrix("x"), snug.shared(np.eye(4, dtype="float32"))
+        def chain():
+            y = x
+            for _ in range(300):
+                y = T.dot(y, w)
+            return snug.function([x], y)
+        for f in [chain() for _ in range(6)]:
+            for n in range(1, 65):
+                f(np.ones((n, 4), "float32"))
+            print(snug.process_memory().caches)
+        """
+    )
+    bound, (one, *_, all_six) = 64 << 20, map(int, result.stdout.split())
+    assert bound / 3 < one < bound and all_six < bound + one / 2

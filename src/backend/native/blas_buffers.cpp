@@ -70,7 +70,7 @@ BlasBuffers::BlasBuffers(int count) {
   }
   granted_ = std::min(count, static_cast<int>(b.known.size()) - b.held);
   if (granted_ < 1) {
-    require_room(room_for(1, b), "a buffer of OpenBLAS", "raise the limit of the process");
+    require_room(room_for(1, b), "a buffer of OpenBLAS");
     map_up_to(b.known.size() + 1, b.known);
     granted_ = 1;
   }

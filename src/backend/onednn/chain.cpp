@@ -151,7 +151,7 @@ void make_code_of_products() {
   const std::lock_guard lock(making);
   if (made) return;
   constexpr Room kCode{std::uint64_t{32} << 20, std::uint64_t{8} << 20};
-  require_room(kCode, "code of oneDNN", "raise the limit of the process, or free memory");
+  require_room(kCode, "code of oneDNN");
   const NoFork whole;
   constexpr int kSide = 64;  // smaller ones need less code
   const std::vector<float> zeros(kSide * kSide);
@@ -171,7 +171,7 @@ void Chain::make_ready() const {
   if (ready_) return;
   try {
     while (primitives_.size() < steps_.size()) {
-      require_room(kMostCode, "code of oneDNN", "raise the limit of the process, or free memory");
+      require_room(kMostCode, "code of oneDNN");
       const NoFork whole;
       primitives_.push_back(steps_[primitives_.size()].make());
       ++made_so_far;
