@@ -8,6 +8,7 @@
 #include "api/measure_device.h"
 #include "api/measure_disk.h"
 #include "backend/cpu/jit.h"
+#include "backend/native/blas_buffers.h"
 #include "base/bytes.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -68,6 +69,7 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   compile_.strict_math = options.strict_math;
   wanted_threads_ = options.threads > 0 ? options.threads : available_threads();
   compile_.threads = options.plan_only ? wanted_threads_ : pool_threads(wanted_threads_);
+  if (!options.plan_only && options.mode != Mode::Reference) native::load_blas_under_limits();
   compile_.budget = parse_bytes(options.memory);
   if (const std::uint64_t share = share_of_process();
       share && (compile_.budget == 0 || share < compile_.budget)) {

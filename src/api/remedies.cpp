@@ -27,12 +27,15 @@ std::string time_text(const Remedy& r) {
   return fmt::format("{:+.0f} % time{}", percent, r.kind == Remedy::Kind::Batch ? " per row" : "");
 }
 
-/// What a plan within more memory does to keep to it.
-std::string how_text(const Remedy& r) {
+/// What a plan does to keep to its memory, where its label does not say it.
+std::string how_text(const Remedy& r, std::string_view label) {
   if (r.accumulate > 1) return fmt::format(", batch norm sees {} rows", r.count);
-  if (r.kind != Remedy::Kind::Memory && r.kind != Remedy::Kind::Contiguous) return "";
+  if (r.kind != Remedy::Kind::Memory && r.kind != Remedy::Kind::Contiguous &&
+      !label.starts_with("--memory"))
+    return "";
   std::string text = r.count > 1 ? fmt::format(", in {} slices", r.count) : "";
-  return text + (r.recompute ? ", tasks run again" : "");
+  const bool again = r.recompute || r.kind == Remedy::Kind::Recompute;
+  return text + (again ? ", tasks run again" : "");
 }
 
 /// One line per remedy, each after its label.
@@ -41,7 +44,7 @@ std::string describe_rows(std::span<const std::string> labels, std::span<const R
   for (const std::string& label : labels) width = std::max(width, label.size());
   std::string text;
   for (std::size_t i = 0; i < remedies.size(); ++i) {
-    std::string remark = time_text(remedies[i]) + how_text(remedies[i]);
+    std::string remark = time_text(remedies[i]) + how_text(remedies[i], labels[i]);
     if (remark.starts_with(", ")) remark.erase(0, 2);
     std::string line =
         fmt::format("  {:<{}} {:>11}   {}", labels[i], width, amount(remedies[i].peak), remark);
@@ -232,7 +235,7 @@ void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
                   describe_remedies(from, found)),
       not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_),
       {over ? over->needed() : 0, compile_.budget, static_cast<std::uint64_t>(plain.peak), found,
-       compile_.budget});
+       compile_.budget, not_in_slices_});
 }
 
 void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
@@ -241,8 +244,8 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   const Planner plain = planner(plain_ways());
   plain->may_measure_ = false;
   const MemoryReport report = plain->report(from);
-  // Plans take memory, too, and so do libraries, for their code and their buffers.
-  constexpr std::uint64_t kForPlans = std::uint64_t{16} << 20;
+  // Plans and rates take memory, too, and so do libraries, for their code and their buffers.
+  constexpr std::uint64_t kForPlans = std::uint64_t{96} << 20;
   CodeCount code;
   std::uint64_t others = kForPlans;
   {
@@ -250,7 +253,8 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
     std::lock_guard planning(plain->compile_mutex_);
     const std::shared_ptr<const Executable> exe = plain->plan_for(from, assumed);
     count_code(*exe, code);
-    others += code.bytes() + (exe->blas_buffers ? native::BlasBuffers::bytes_needed() : 0);
+    // A training has the code of a last, smaller batch, too.
+    others += 2 * code.bytes() + (exe->blas_buffers ? native::BlasBuffers::bytes_needed() : 0);
   }
   // More was free than thought.
   if (static_cast<std::uint64_t>(report.arena) + others <= most) why.raise();
@@ -259,10 +263,15 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   std::vector<Remedy> found = plain->remedies(from, budget);
   std::erase_if(found, [](const Remedy& r) { return r.kind == Remedy::Kind::Memory; });
   if (found.empty()) why.raise();
+  std::int64_t most_of_them = 0;
+  for (const Remedy& r : found) most_of_them = std::max(most_of_them, r.peak);
+  std::string memory = amount_to_type(static_cast<std::uint64_t>(most_of_them));
+  if (parse_bytes(memory) > budget) memory = std::to_string(budget);
   throw MemoryError(fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
-                    option("memory", std::to_string(budget)) + " takes the fastest of them",
+                    option("memory", memory) + " takes the fastest of them",
                     {static_cast<std::uint64_t>(report.arena), most,
-                     static_cast<std::uint64_t>(report.peak), found, budget});
+                     static_cast<std::uint64_t>(report.peak), found, budget,
+                     plain->not_in_slices_});
 } catch (const std::bad_alloc&) {  // so little is left that nothing can be planned
   why.raise();
   throw;  // it did

@@ -92,6 +92,7 @@ struct MemoryNeed {
   std::uint64_t peak = 0;     // of the function if it runs every task once, on the whole batch
   std::vector<Remedy> remedies = {};
   std::uint64_t remedies_within = 0;  // the peak that they keep to, but for more memory
+  std::string not_in_slices = {};     // why the batch cannot be cut, if it cannot
 };
 
 /// There is no memory, or a budget does not allow it.

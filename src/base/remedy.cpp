@@ -28,8 +28,11 @@ std::string Remedy::flag() const {
 }
 
 std::string Remedy::option() const {
-  // `snug train` takes whatever technique it needs, so more memory is all that it is told.
-  if (language() == Language::Tool && kind != Kind::Memory) return flag();
+  // `snug train` takes whatever technique its budget needs, so it is told the budget.
+  if (language() == Language::Tool && kind != Kind::Memory) {
+    if (kind != Kind::Recompute && kind != Kind::MicroBatches) return flag();
+    return snug::option("memory", amount_to_type(static_cast<std::uint64_t>(peak)));
+  }
   switch (kind) {
     case Kind::Contiguous: return "contiguous arguments";
     case Kind::Batch:

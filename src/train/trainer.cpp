@@ -479,12 +479,7 @@ MemoryReport Trainer::plan(std::int64_t rows) const {
 }
 
 void Trainer::refuse(const StepRefusal& e) const {
-  const std::vector<Remedy>& known = e.remedies();
-  const bool sliced = std::any_of(known.begin(), known.end(), [](const Remedy& r) {
-    return r.kind == Remedy::Kind::MicroBatches;
-  });
-  if (known.empty() || sliced || options_.optim.accumulate > 1 || options_.micro_batches > 1)
-    e.raise();
+  if (e.need().not_in_slices.empty() || options_.optim.accumulate > 1) e.raise();
   FitOptions options = options_;
   options.optim.accumulate = 2;  // more of them take no more memory
   options.memory.clear();

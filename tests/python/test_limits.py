@@ -4,6 +4,7 @@ before it takes anything, and the program goes on."""
 import contextlib
 import os
 import pathlib
+import resource
 import subprocess
 import sys
 
@@ -284,3 +285,38 @@ f(rows[:n], labels[:n])
     )
     assert "making the shared variables" in out and "RLIMIT_DATA" in out, out
     assert "what fits (each was planned)" in out and "micro_batches=" in out, out
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+@pytest.mark.parametrize("room", [150, 300, 450, 900])
+def test_limits_that_a_process_is_born_with(limit, room):
+    """Libraries take memory while they are loaded, and OpenBLAS would try for ever."""
+    if limit == "RLIMIT_AS":
+        room += 300  # code is mapped, too
+
+    def limited(*command):
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # of NumPy's
+            preexec_fn=lambda: resource.setrlimit(getattr(resource, limit), (room * MIB,) * 2),
+        )
+
+    tool = limited(pathlib.Path(sys.executable).parent / "snug", "info")
+    assert tool.returncode == 0 and "free memory" in tool.stdout, tool
+    program = """
+import numpy as np, snug, snug.tensor as T
+x = T.dmatrix("x")
+try:
+    print(snug.function([x], T.dot(x, x))(np.ones((300, 300)))[0, 0])
+except MemoryError as error:
+    print(error)
+"""
+    out = limited(sys.executable, "-c", program)
+    assert out.returncode == 0, out
+    if room >= 900:
+        assert out.stdout == "300.0\n", out
+    else:
+        assert out.stdout == "300.0\n" or f"bytes) are free: {limit}" in out.stdout, out

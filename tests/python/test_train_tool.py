@@ -115,6 +115,17 @@ def test_refusals_speak_flags(data, tmp_path):
         run(*command, *flags.split())
 
 
+def test_settings_of_the_environment(data, tmp_path, monkeypatch):
+    command = ["mlp", "--data", f"{data}/x.npy,{data}/y.npy", "--epochs", 1, "--out", tmp_path]
+    monkeypatch.setenv("SNUG_FLAGS", "memory=100KiB")
+    refused = run(*command, status=1).stderr
+    assert "100.00 KiB" in refused and "raise memory= in SNUG_FLAGS" in refused, refused
+    monkeypatch.setenv("SNUG_FLAGS", "thread=1")
+    for name, rest in [("train", command), ("plan", ["lenet"])]:
+        wrong = run(*rest, status=1, command=name).stderr
+        assert "there is no setting 'thread'" in wrong and "did you mean threads?" in wrong
+
+
 # ---- folders of images
 
 

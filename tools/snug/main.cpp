@@ -15,6 +15,7 @@
 #include "api/measure_device.h"
 #include "api/op_info.h"
 #include "backend/cpu/code_cache.h"
+#include "backend/native/blas_buffers.h"
 #include "base/spelling.h"
 #include "commands.h"
 #include "expr/op_def.h"
@@ -54,7 +55,8 @@ std::string libraries() {
     const int* version = dnnl();  // begins with major, minor, patch
     found.push_back(fmt::format("oneDNN {}.{}.{}", version[0], version[1], version[2]));
   }
-  if (auto* blas = loaded<const char*()>("openblas_get_config")) found.emplace_back(blas());
+  if (std::string blas = snug::native::blas_version(); !blas.empty())
+    found.push_back(std::move(blas));
   return fmt::format("{}", fmt::join(found, ", "));
 }
 

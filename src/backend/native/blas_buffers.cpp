@@ -1,27 +1,20 @@
 #include "backend/native/blas_buffers.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <climits>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "backend/native/blas_library.h"
+#include "base/error.h"
 #include "base/fork.h"
 #include "target/free_memory.h"
-
-// What OpenBLAS itself takes its buffers by; its headers do not declare them.
-extern "C" {
-void* blas_memory_alloc(int);
-void blas_memory_free(void*);
-}
 
 namespace snug::native {
 namespace {
 
-constexpr std::uint64_t kBufferBytes = std::uint64_t{129} << 20;  // with what aligns it
-constexpr std::uint64_t kPackedBytes = std::uint64_t{16} << 20;   // of it, that usual sizes touch
+constexpr std::uint64_t kPackedBytes = std::uint64_t{16} << 20;  // of one, that usual sizes touch
 
 struct Buffers {
   BriefMutex mutex;
@@ -40,18 +33,18 @@ void map_up_to(std::size_t count, std::vector<void*>& known) {
   taken.reserve(2 * count);
   known.reserve(count);
   while (known.size() < count) {
-    void* const buffer = blas_memory_alloc(0);
+    void* const buffer = blas().blas_memory_alloc(0);
     if (!buffer) break;  // its table is full; it then says so by itself
     taken.push_back(buffer);
     if (std::find(known.begin(), known.end(), buffer) == known.end()) known.push_back(buffer);
   }
-  for (void* buffer : taken) blas_memory_free(buffer);
+  for (void* buffer : taken) blas().blas_memory_free(buffer);
 }
 
 /// For `count` more, with what calls that run now may map if they find theirs taken meanwhile.
 Room room_for(std::size_t count, const Buffers& b) {
   const std::uint64_t most = count + static_cast<std::size_t>(b.held);
-  return {most * kBufferBytes, most * kPackedBytes};
+  return {most * BlasBuffers::kBytes, most * kPackedBytes};
 }
 
 thread_local int granted_here = INT_MAX;
@@ -60,6 +53,7 @@ thread_local int granted_here = INT_MAX;
 
 BlasBuffers::BlasBuffers(int count) {
   if (count == 0) return;
+  blas();
   Buffers& b = buffers();
   const std::lock_guard lock(b.mutex);
   const auto wanted = static_cast<std::size_t>(b.held + count);
@@ -89,11 +83,28 @@ BlasBuffers::~BlasBuffers() {
 int BlasBuffers::threads_for(int threads) { return std::min(threads, granted_here); }
 
 std::uint64_t BlasBuffers::bytes_needed() {
+  if (!blas_is_loaded()) return bytes_to_load() + kBytes;
   Buffers& b = buffers();
   const std::lock_guard lock(b.mutex);
-  return static_cast<int>(b.known.size()) > b.held ? 0 : kBufferBytes;
+  return static_cast<int>(b.known.size()) > b.held ? 0 : kBytes;
 }
 
-int lapack_buffers(int threads) { return 1 + std::max(0, threads - openblas_get_num_threads()); }
+int lapack_buffers(int threads) {
+  return 1 + std::max(0, threads - blas().openblas_get_num_threads());
+}
+
+void load_blas_under_limits() {
+  constexpr Room kEverything{std::uint64_t{1} << 46, 0};
+  if (blas_is_loaded() || has_room(kEverything)) return;
+  try {
+    const BlasBuffers first(1);
+  } catch (const Error& e) {  // then a call that needs it is refused
+    if (e.fault() != Fault::Memory) throw;
+  }
+}
+
+std::string blas_version() try { return blas().openblas_get_config(); } catch (const Error&) {
+  return "";
+}
 
 }  // namespace snug::native

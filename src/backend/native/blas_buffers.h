@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace snug::native {
 
@@ -9,6 +10,8 @@ namespace snug::native {
 /// as limits of the process allow. A Memory error if that is none.
 class BlasBuffers {
  public:
+  static constexpr std::uint64_t kBytes = std::uint64_t{129} << 20;  // of one, with what aligns it
+
   explicit BlasBuffers(int count);
   ~BlasBuffers();
   BlasBuffers(const BlasBuffers&) = delete;
@@ -16,7 +19,7 @@ class BlasBuffers {
 
   /// On how many of `threads` threads OpenBLAS may be called at a time by work of this thread.
   static int threads_for(int threads);
-  /// What the first buffer is going to take.
+  /// What the first buffer is going to take, with OpenBLAS itself.
   static std::uint64_t bytes_needed();
 
  private:
@@ -25,5 +28,12 @@ class BlasBuffers {
 
 /// Of a routine of LAPACK: one for itself, and those of threads that OpenBLAS does not have yet.
 int lapack_buffers(int threads);
+
+/// Where the process has limits, OpenBLAS and a buffer get their room before arenas and code do,
+/// if there is enough for them.
+void load_blas_under_limits();
+
+/// What OpenBLAS says it is; empty if it cannot be loaded.
+std::string blas_version();
 
 }  // namespace snug::native

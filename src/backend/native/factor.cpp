@@ -17,12 +17,12 @@ namespace {
 
 /// b (n, m) = op(a)^-1 . b, row-major.
 void trsm(CBLAS_UPLO uplo, bool trans, bool unit, int n, int m, const float* a, float* b) {
-  cblas_strsm(CblasRowMajor, CblasLeft, uplo, trans ? CblasTrans : CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, n, m, 1.0f, a, n, b, m);
+  blas().cblas_strsm(CblasRowMajor, CblasLeft, uplo, trans ? CblasTrans : CblasNoTrans,
+                     unit ? CblasUnit : CblasNonUnit, n, m, 1.0f, a, n, b, m);
 }
 void trsm(CBLAS_UPLO uplo, bool trans, bool unit, int n, int m, const double* a, double* b) {
-  cblas_dtrsm(CblasRowMajor, CblasLeft, uplo, trans ? CblasTrans : CblasNoTrans,
-              unit ? CblasUnit : CblasNonUnit, n, m, 1.0, a, n, b, m);
+  blas().cblas_dtrsm(CblasRowMajor, CblasLeft, uplo, trans ? CblasTrans : CblasNoTrans,
+                     unit ? CblasUnit : CblasNonUnit, n, m, 1.0, a, n, b, m);
 }
 
 /// Factorises a row-major matrix in place, reading and writing one triangle. NaN counts as not

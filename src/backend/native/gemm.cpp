@@ -1,13 +1,12 @@
 #include "backend/native/gemm.h"
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <climits>
 #include <cstring>
 #include <optional>
 
 #include "backend/native/blas_buffers.h"
+#include "backend/native/blas_library.h"
 #include "backend/native/call.h"
 #include "backend/native/convert.h"
 #include "backend/native/elements.h"
@@ -178,21 +177,21 @@ template <class T>
 struct Blas;
 template <>
 struct Blas<float> {
-  static constexpr auto dot = cblas_sdot;
-  static constexpr auto gemv = cblas_sgemv;
-  static constexpr auto gemm = cblas_sgemm;
+  static auto dot() { return blas().cblas_sdot; }
+  static auto gemv() { return blas().cblas_sgemv; }
+  static auto gemm() { return blas().cblas_sgemm; }
 };
 template <>
 struct Blas<double> {
-  static constexpr auto dot = cblas_ddot;
-  static constexpr auto gemv = cblas_dgemv;
-  static constexpr auto gemm = cblas_dgemm;
+  static auto dot() { return blas().cblas_ddot; }
+  static auto gemv() { return blas().cblas_dgemv; }
+  static auto gemm() { return blas().cblas_dgemm; }
 };
 
 /// OpenBLAS adds up what does not lie together in one sum; this has 16.
 template <class T>
 T dot(int k, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step) {
-  if (a_step == 1 && b_step == 1) return Blas<T>::dot(k, a, 1, b, 1);
+  if (a_step == 1 && b_step == 1) return Blas<T>::dot()(k, a, 1, b, 1);
   constexpr int kSums = 16;
   T sums[kSums] = {};
   std::int64_t i = 0;
@@ -224,16 +223,16 @@ void blas_part_typed(const Gemm& g, bool accumulate) {
     const T sum = dot(k, a, step(la, false), b, step(lb, true));
     *c = accumulate ? *c + sum : sum;
   } else if (n == 1) {
-    Blas<T>::gemv(CblasRowMajor, turned(la.transposed), la.transposed ? k : m,
-                  la.transposed ? m : k, 1, a, la.ld, b, step(lb, true), before, c,
-                  static_cast<int>(g.c_row));
+    Blas<T>::gemv()(CblasRowMajor, turned(la.transposed), la.transposed ? k : m,
+                    la.transposed ? m : k, 1, a, la.ld, b, step(lb, true), before, c,
+                    static_cast<int>(g.c_row));
   } else if (m == 1) {
-    Blas<T>::gemv(CblasRowMajor, turned(!lb.transposed), lb.transposed ? n : k,
-                  lb.transposed ? k : n, 1, b, lb.ld, a, step(la, false), before, c, 1);
+    Blas<T>::gemv()(CblasRowMajor, turned(!lb.transposed), lb.transposed ? n : k,
+                    lb.transposed ? k : n, 1, b, lb.ld, a, step(la, false), before, c, 1);
   } else {
     const BlasLayout lc = *blas_layout(g.m, g.n, g.c_row, g.c_col);
-    Blas<T>::gemm(CblasRowMajor, turned(la.transposed), turned(lb.transposed), m, n, k, 1, a, la.ld,
-                  b, lb.ld, before, c, lc.ld);
+    Blas<T>::gemm()(CblasRowMajor, turned(la.transposed), turned(lb.transposed), m, n, k, 1, a,
+                    la.ld, b, lb.ld, before, c, lc.ld);
   }
 }
 void blas_part(const Gemm& g, bool accumulate) {
@@ -347,7 +346,7 @@ std::uint64_t product_workspace(const Product& product) {
 int product_blas_buffers(const Product& product, int threads) {
   const Gemm& g = product.gemm;
   const std::int64_t work = g.m * g.n * g.k;
-  if (!is_float(g.dtype) || work < kTinyGemm) return 0;
+  if (!is_float(g.dtype) || (work < kTinyGemm && !needs_tiles(g))) return 0;
   if (product.work() < kParallelWork) return 1;
   if (product.batches >= threads) return threads;
   return static_cast<int>(std::clamp<std::int64_t>(work / kPart, 1, threads));

@@ -1,12 +1,10 @@
 #pragma once
-#include <cblas.h>
-#include <lapacke.h>
-
 #include <climits>
 #include <cmath>
 #include <string_view>
 
 #include "backend/native/blas_buffers.h"
+#include "backend/native/blas_library.h"
 #include "backend/native/call.h"
 
 /// LAPACK under one name per routine for both precisions, matrices by columns. Work arrays are
@@ -16,46 +14,47 @@ namespace snug::native {
 
 #define SNUG_LAPACK(T, letter)                                                                     \
   inline lapack_int potrf(char uplo, int n, T* a) {                                                \
-    return LAPACKE_##letter##potrf_work(LAPACK_COL_MAJOR, uplo, n, a, n);                          \
+    return lapack().LAPACKE_##letter##potrf_work(LAPACK_COL_MAJOR, uplo, n, a, n);                 \
   }                                                                                                \
   inline lapack_int getrf(int n, T* a, lapack_int* pivots) {                                       \
-    return LAPACKE_##letter##getrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);                     \
+    return lapack().LAPACKE_##letter##getrf_work(LAPACK_COL_MAJOR, n, n, a, n, pivots);            \
   }                                                                                                \
   inline lapack_int getri(int n, T* a, const lapack_int* pivots, T* work, int size) {              \
-    return LAPACKE_##letter##getri_work(LAPACK_COL_MAJOR, n, a, n, pivots, work, size);            \
+    return lapack().LAPACKE_##letter##getri_work(LAPACK_COL_MAJOR, n, a, n, pivots, work, size);   \
   }                                                                                                \
   inline lapack_int getrs(int n, const T* a, const lapack_int* pivots, T* b) {                     \
-    return LAPACKE_##letter##getrs_work(LAPACK_COL_MAJOR, 'N', n, n, a, n, pivots, b, n);          \
+    return lapack().LAPACKE_##letter##getrs_work(LAPACK_COL_MAJOR, 'N', n, n, a, n, pivots, b, n); \
   }                                                                                                \
   inline lapack_int gelqf(int m, int n, T* a, T* tau, T* work, int size) {                         \
-    return LAPACKE_##letter##gelqf_work(LAPACK_COL_MAJOR, m, n, a, m, tau, work, size);            \
+    return lapack().LAPACKE_##letter##gelqf_work(LAPACK_COL_MAJOR, m, n, a, m, tau, work, size);   \
   }                                                                                                \
   inline lapack_int orglq(int m, int n, int k, T* a, const T* tau, T* work, int size) {            \
-    return LAPACKE_##letter##orglq_work(LAPACK_COL_MAJOR, m, n, k, a, m, tau, work, size);         \
+    return lapack().LAPACKE_##letter##orglq_work(LAPACK_COL_MAJOR, m, n, k, a, m, tau, work,       \
+                                                 size);                                            \
   }                                                                                                \
   inline lapack_int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int vt_rows, T* work,   \
                           int size, lapack_int* integers) {                                        \
-    return LAPACKE_##letter##gesdd_work(LAPACK_COL_MAJOR, job, m, n, a, m, s, u, m, vt, vt_rows,   \
-                                        work, size, integers);                                     \
+    return lapack().LAPACKE_##letter##gesdd_work(LAPACK_COL_MAJOR, job, m, n, a, m, s, u, m, vt,   \
+                                                 vt_rows, work, size, integers);                   \
   }                                                                                                \
   inline lapack_int syevd(char job, char uplo, int n, T* a, T* w, T* work, int size,               \
                           lapack_int* integers, int integer_size) {                                \
-    return LAPACKE_##letter##syevd_work(LAPACK_COL_MAJOR, job, uplo, n, a, n, w, work, size,       \
-                                        integers, integer_size);                                   \
+    return lapack().LAPACKE_##letter##syevd_work(LAPACK_COL_MAJOR, job, uplo, n, a, n, w, work,    \
+                                                 size, integers, integer_size);                    \
   }                                                                                                \
   inline lapack_int geev(int n, T* a, T* re, T* im, T* v, T* work, int size) {                     \
-    return LAPACKE_##letter##geev_work(LAPACK_COL_MAJOR, 'N', 'V', n, a, n, re, im, nullptr, 1, v, \
-                                       n, work, size);                                             \
+    return lapack().LAPACKE_##letter##geev_work(LAPACK_COL_MAJOR, 'N', 'V', n, a, n, re, im,       \
+                                                nullptr, 1, v, n, work, size);                     \
   }                                                                                                \
   inline lapack_int gelsd(int m, int n, int k, T* a, T* b, int b_rows, T* s, T rcond,              \
                           lapack_int* rank, T* work, int size, lapack_int* integers) {             \
-    return LAPACKE_##letter##gelsd_work(LAPACK_COL_MAJOR, m, n, k, a, m, b, b_rows, s, rcond,      \
-                                        rank, work, size, integers);                               \
+    return lapack().LAPACKE_##letter##gelsd_work(LAPACK_COL_MAJOR, m, n, k, a, m, b, b_rows, s,    \
+                                                 rcond, rank, work, size, integers);               \
   }                                                                                                \
   /* c = a . b, square, by rows. */                                                                \
   inline void multiply(int n, const T* a, const T* b, T* c) {                                      \
-    cblas_##letter##gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, 0, c,  \
-                         n);                                                                       \
+    blas().cblas_##letter##gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, a, n, b, n, \
+                                0, c, n);                                                          \
   }
 SNUG_LAPACK(float, s)
 SNUG_LAPACK(double, d)
