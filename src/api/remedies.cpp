@@ -267,11 +267,11 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   for (const Remedy& r : found) most_of_them = std::max(most_of_them, r.peak);
   std::string memory = amount_to_type(static_cast<std::uint64_t>(most_of_them));
   if (parse_bytes(memory) > budget) memory = std::to_string(budget);
-  throw MemoryError(fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
-                    option("memory", memory) + " takes the fastest of them",
-                    {static_cast<std::uint64_t>(report.arena), most,
-                     static_cast<std::uint64_t>(report.peak), found, budget,
-                     plain->not_in_slices_});
+  throw MemoryError(
+      fmt::format("{}\n{}", why.message(), describe_remedies(from, found)),
+      option("memory", memory) + " takes the fastest of them",
+      {static_cast<std::uint64_t>(report.arena), most, static_cast<std::uint64_t>(report.peak),
+       found, budget, plain->not_in_slices_});
 } catch (const std::bad_alloc&) {  // so little is left that nothing can be planned
   why.raise();
   throw;  // it did

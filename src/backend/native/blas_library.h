@@ -10,21 +10,22 @@ void* blas_memory_alloc(int);
 void blas_memory_free(void*);
 }
 
-#define SNUG_BLAS(X)                                                                        \
-  X(cblas_sdot)                                                                             \
-  X(cblas_ddot)                                                                             \
-  X(cblas_sgemv) X(cblas_dgemv) X(cblas_sgemm) X(cblas_dgemm) X(cblas_strsm) X(cblas_dtrsm) \
-      X(blas_memory_alloc) X(blas_memory_free) X(openblas_get_num_threads) X(openblas_get_config)
+#define SNUG_BLAS(X)                                                                              \
+  X(cblas_sdot)                                                                                   \
+  X(cblas_ddot)                                                                                   \
+  X(cblas_sgemv)                                                                                  \
+  X(cblas_dgemv) X(cblas_sgemm) X(cblas_dgemm) X(cblas_strsm) X(cblas_dtrsm) X(blas_memory_alloc) \
+      X(blas_memory_free) X(openblas_get_num_threads) X(openblas_get_config)
 
 #define SNUG_LAPACKE(X)                                                                           \
   X(LAPACKE_spotrf_work)                                                                          \
   X(LAPACKE_dpotrf_work)                                                                          \
-  X(LAPACKE_sgetrf_work) X(LAPACKE_dgetrf_work) X(LAPACKE_sgetri_work) X(LAPACKE_dgetri_work)     \
-      X(LAPACKE_sgetrs_work) X(LAPACKE_dgetrs_work) X(LAPACKE_sgelqf_work) X(LAPACKE_dgelqf_work) \
-          X(LAPACKE_sorglq_work) X(LAPACKE_dorglq_work) X(LAPACKE_sgesdd_work)                    \
-              X(LAPACKE_dgesdd_work) X(LAPACKE_ssyevd_work) X(LAPACKE_dsyevd_work)                \
-                  X(LAPACKE_sgeev_work) X(LAPACKE_dgeev_work) X(LAPACKE_sgelsd_work)              \
-                      X(LAPACKE_dgelsd_work)
+  X(LAPACKE_sgetrf_work)                                                                          \
+  X(LAPACKE_dgetrf_work) X(LAPACKE_sgetri_work) X(LAPACKE_dgetri_work) X(LAPACKE_sgetrs_work)     \
+      X(LAPACKE_dgetrs_work) X(LAPACKE_sgelqf_work) X(LAPACKE_dgelqf_work) X(LAPACKE_sorglq_work) \
+          X(LAPACKE_dorglq_work) X(LAPACKE_sgesdd_work) X(LAPACKE_dgesdd_work)                    \
+              X(LAPACKE_ssyevd_work) X(LAPACKE_dsyevd_work) X(LAPACKE_sgeev_work)                 \
+                  X(LAPACKE_dgeev_work) X(LAPACKE_sgelsd_work) X(LAPACKE_dgelsd_work)
 
 namespace snug::native {
 
