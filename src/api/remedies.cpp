@@ -244,10 +244,11 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   const Planner plain = planner(plain_ways());
   plain->may_measure_ = false;
   const MemoryReport report = plain->report(from);
-  // Plans and rates take memory, too, and so do libraries, for their code and their buffers.
-  constexpr std::uint64_t kForPlans = std::uint64_t{96} << 20;
+  // Plans and rates take memory, too, and so do libraries, for their code and their buffers. What
+  // the tool is told is done by a new process, which makes its kernels as well.
+  const std::uint64_t for_plans = std::uint64_t{language() == Language::Tool ? 96 : 48} << 20;
   CodeCount code;
-  std::uint64_t others = kForPlans;
+  std::uint64_t others = for_plans;
   {
     std::string assumed;
     std::lock_guard planning(plain->compile_mutex_);

@@ -8,6 +8,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <system_error>
 #include <vector>
@@ -37,12 +40,34 @@ void* wait_for_end(void* argument) {
 
 }  // namespace
 
+int quota_cores(const GroupFiles& files) {
+  int least = 0;
+  for (const ControlGroup& group : control_groups("cpu", files)) {
+    double quota = 0, period = 0;  // "max" and -1 are none
+    if (group.version == 1) {
+      std::ifstream(group.folder + "cpu.cfs_quota_us") >> quota;
+      std::ifstream(group.folder + "cpu.cfs_period_us") >> period;
+    } else {
+      std::ifstream(group.folder + "cpu.max") >> quota >> period;
+    }
+    if (!(quota > 0 && period > 0)) continue;
+    const double cores = std::min<double>(std::ceil(quota / period), kMostThreads);
+    if (least == 0 || cores < least) least = static_cast<int>(cores);
+  }
+  return least;
+}
+
 int available_threads() {
   static const int count = [] {
+    // The first number of "4" or "4,2".
+    if (const char* given = std::getenv("OMP_NUM_THREADS"))
+      if (const int n = std::atoi(given); n > 0) return std::min(n, kMostThreads);
+    int cores = static_cast<int>(std::thread::hardware_concurrency());
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cores = CPU_COUNT(&set);
+    if (const int quota = quota_cores()) cores = std::min(cores, quota);
+    return std::max(1, cores);
   }();
   return count;
 }

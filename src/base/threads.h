@@ -4,13 +4,20 @@
 #include <string_view>
 #include <thread>
 
+#include "base/control_groups.h"
+
 namespace snug {
 
 /// The most that may be asked for, and the most calls at the same time.
 inline constexpr int kMostThreads = 1024;
 
-/// Cores this process may use.
+/// Threads that work is for if nobody says otherwise: OMP_NUM_THREADS, else the cores this process
+/// may use, fewer where control groups give it less time than that.
 int available_threads();
+
+/// Cores whose time control groups allow: the least quota / period, rounded up, of the group of the
+/// process and those around it; 0 if there is none.
+int quota_cores(const GroupFiles& files = {});
 
 /// How many threads more can be started now, at most `wanted`: starts that many, and ends them.
 /// libgomp ends the process where it gets fewer than it asks for, so it is asked for no more.

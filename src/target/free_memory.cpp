@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/control_groups.h"
 #include "base/error.h"
 #include "base/spelling.h"
 
@@ -51,25 +52,17 @@ constexpr GroupNames kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_byte
                                   "total_inactive_file", "total_active_file"};
 constexpr GroupNames kVersion2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// The least of a group and all around it. A group that is not there, as its name is that of
-/// another name space, is passed over.
-void look_at_groups(const std::string& root, std::string path, const GroupNames& names,
-                    FreeMemory& least) {
-  for (;;) {
-    while (!path.empty() && path.back() == '/') path.pop_back();
-    const std::string folder = root + path + "/";
-    const auto limit = whole_number(folder + names.limit), used = whole_number(folder + names.used);
-    if (limit && used) {
-      std::uint64_t free = less(*limit, *used);
-      for (const char* files : {names.inactive, names.active})
-        if (auto cached = number_of(folder + "memory.stat", files)) free += *cached;
-      free = std::min(free, *limit);
-      if (free < least.bytes)
-        least = {free, fmt::format("the limit of the control group {}", path.empty() ? "/" : path)};
-    }
-    if (path.empty()) return;
-    path.erase(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
-  }
+void look_at_group(const ControlGroup& group, FreeMemory& least) {
+  const GroupNames& names = group.version == 1 ? kVersion1 : kVersion2;
+  const auto limit = whole_number(group.folder + names.limit),
+             used = whole_number(group.folder + names.used);
+  if (!limit || !used) return;
+  std::uint64_t free = less(*limit, *used);
+  for (const char* files : {names.inactive, names.active})
+    if (auto cached = number_of(group.folder + "memory.stat", files)) free += *cached;
+  free = std::min(free, *limit);
+  if (free < least.bytes)
+    least = {free, fmt::format("the limit of the control group {}", group.name)};
 }
 
 void look_at_process(int resource, const char* name, const char* key, const MemoryFiles& files,
@@ -86,18 +79,8 @@ FreeMemory free_memory(const MemoryFiles& files) {
   FreeMemory least;
   if (auto bytes = number_of(files.meminfo, "MemAvailable"))
     least = {*bytes, "the memory of the machine"};
-  // "4:memory:/a/b" is of version 1, "0::/a/b" of version 2.
-  std::ifstream groups(files.group);
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t kinds = line.find(':');
-    const std::size_t path = kinds == std::string::npos ? kinds : line.find(':', kinds + 1);
-    if (path == std::string::npos) continue;
-    const std::string of = "," + line.substr(kinds + 1, path - kinds - 1) + ",";
-    if (of == ",,")
-      look_at_groups(files.groups, line.substr(path + 1), kVersion2, least);
-    else if (of.find(",memory,") != std::string::npos)
-      look_at_groups(files.groups + "/memory", line.substr(path + 1), kVersion1, least);
-  }
+  for (const ControlGroup& group : control_groups("memory", {files.group, files.groups}))
+    look_at_group(group, least);
   look_at_process(RLIMIT_AS, "RLIMIT_AS", "VmSize", files, least);
   look_at_process(RLIMIT_DATA, "RLIMIT_DATA", "VmData", files, least);
   return least;

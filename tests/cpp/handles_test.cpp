@@ -457,7 +457,8 @@ TEST(Errors, HintsSpeakTheLanguageOfTheCaller) {
   set_language(Language::Tool);
   EXPECT_EQ(switched("resume", true), "--resume");
   EXPECT_EQ(option("micro_batches", 4), "--micro-batches 4");
-  EXPECT_EQ((Remedy{Remedy::Kind::Recompute}.option()), "--recompute");
+  EXPECT_EQ((Remedy{Remedy::Kind::Recompute, 0, 3 << 20}.option()), "--memory 3MiB");
+  EXPECT_EQ((Remedy{Remedy::Kind::Batch, 64}.option()), "--batch 64");
   set_language(Language::Cpp);
   EXPECT_EQ(switched("resume", true), ".resume = true");
   EXPECT_EQ(option("activations", DType::BF16), ".activations = DType::BF16");

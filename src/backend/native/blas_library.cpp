@@ -65,7 +65,7 @@ BlasLibrary load_blas() {
   }
   void* const library = open_library(SNUG_OPENBLAS, "libopenblas.so.0", "libopenblas0-openmp");
   BlasLibrary functions;
-#define SNUG_FIND(name) find(library, #name, functions.name);
+#define SNUG_FIND(name) find(library, #name, functions.name)
   SNUG_BLAS(SNUG_FIND)
   return functions;
 }
