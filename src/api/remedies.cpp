@@ -246,7 +246,7 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   const MemoryReport report = plain->report(from);
   // Plans and rates take memory, too, and so do libraries, for their code and their buffers. What
   // the tool is told is done by a new process, which makes its kernels as well.
-  const std::uint64_t for_plans = std::uint64_t{language() == Language::Tool ? 96 : 48} << 20;
+  const std::uint64_t for_plans = std::uint64_t{language() == Language::Tool ? 96U : 48U} << 20;
   CodeCount code;
   std::uint64_t others = for_plans;
   {

@@ -29,9 +29,12 @@ std::optional<Graph> relu_behind_pool(const Graph& graph, RuleCounts& counts) {
     if (n.op->name == "max_pool") {
       const Value in = map[n.inputs[0].node][n.inputs[0].output];
       if ((x = relu_operand(b, in))) {
-        OriginOverride origin(n.origin);
         const Value zero = operand(b, in, 1);
-        const Value pooled = b.add(*n.op, {*x}, n.attrs);
+        const Value pooled = [&] {
+          const OriginOverride of_pool(n.origin);
+          return b.add(*n.op, {*x}, n.attrs);
+        }();
+        const OriginOverride of_relu(graph.node(n.inputs[0].node).origin);
         const Value below = call(b, "le", {pooled, zero});
         map[id] = {call(b, "switch", {below, zero, pooled}), {pooled.node, 1}};
         ++moved;
