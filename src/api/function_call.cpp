@@ -1,6 +1,5 @@
 // A call: lease a context, lock, take the arguments, pick the plan, run, commit.
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,11 +9,12 @@
 #include "api/guard_mode.h"
 #include "backend/native/blas_buffers.h"
 #include "backend/native/copy.h"
+#include "backend/native/parallel.h"
 #include "backend/reference/interpret_graph.h"
 #include "base/interrupt.h"
+#include "base/pool.h"
 #include "base/spelling.h"
 #include "base/truth.h"
-#include "exec/executor.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
 
@@ -407,7 +407,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
          fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
          "make it without plan_only to call it");
   check_arguments(arguments);
-  const int threads = pool_threads(wanted_threads_);  // may wait, so nothing is held
+  const int threads = pool_threads(wanted_threads_);
   CallContext& c = lease();
   c.function = shared_from_this();
   FunctionImpl* other = nullptr;
@@ -534,7 +534,7 @@ void FunctionImpl::copy_arguments(CallContext& c) {
     SNUG_CHECK(buffers[i].index == i && buffers[i].where == Where::Arena,
                "argument {} is elsewhere", i);
     if (aligned(a)) {
-      native::copy(to, c.buffers[i], from, a.data, c.executable->parallel ? compile_.threads : 1);
+      native::copy(to, c.buffers[i], from, a.data, compile_.threads);
     } else {
       Array whole = as_array(a).contiguous_copy();
       std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
@@ -599,25 +599,11 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   const bool profile = options_.profile && options_.mode == Mode::Fast;
   StepTimer timer(profile ? c.executable->steps.size() : 0);
   if (profile) state.observer = &timer;
-  auto work = [&] {
-    const WorkFor executor_works_for(c.calls);
+  {
+    const native::OmpThreads libraries(1);
     const native::BlasBuffers buffers(c.executable->blas_buffers);
     copy_arguments(c);
     run_steps(*c.executable, state);
-  };
-  if (c.executable->parallel) {
-    run_on_executor(work);
-  } else {
-    // Library calls of small functions stay on this thread.
-    int before = omp_get_max_threads();
-    omp_set_num_threads(1);
-    try {
-      work();
-    } catch (...) {
-      omp_set_num_threads(before);
-      throw;
-    }
-    omp_set_num_threads(before);
   }
   if (profile) times_->add(*c.executable, state, timer.seconds());
   finish(c);

@@ -1,19 +1,14 @@
 #include "base/threads.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <system_error>
-#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -23,20 +18,6 @@ namespace {
 
 constexpr const char* kRaise =
     "end other processes, or raise the limit (ulimit -u, pids.max of the control group)";
-
-/// A thread that waits until `end` is free.
-struct Waiting {
-  std::mutex* end;
-  std::atomic<pid_t> id{0};
-  pthread_t thread{};
-};
-
-void* wait_for_end(void* argument) {
-  Waiting& self = *static_cast<Waiting*>(argument);
-  self.id = static_cast<pid_t>(syscall(SYS_gettid));
-  std::lock_guard lock(*self.end);
-  return nullptr;
-}
 
 }  // namespace
 
@@ -70,39 +51,6 @@ int available_threads() {
     return std::max(1, cores);
   }();
   return count;
-}
-
-int startable_threads(int wanted) {
-  std::mutex end;
-  std::vector<Waiting> threads(static_cast<std::size_t>(std::max(wanted, 0)));
-  int started = 0;
-  {
-    std::lock_guard lock(end);
-    for (Waiting& t : threads) {
-      t.end = &end;
-      if (pthread_create(&t.thread, nullptr, wait_for_end, &t) != 0) break;
-      ++started;
-    }
-  }
-  for (int i = 0; i < started; ++i) {
-    Waiting& t = threads[static_cast<std::size_t>(i)];
-    pthread_join(t.thread, nullptr);
-    // It counts until the system has forgotten it, a moment after it ended.
-    while (syscall(SYS_tgkill, getpid(), t.id.load(), 0) == 0) sched_yield();
-  }
-  return started;
-}
-
-void run_together(std::size_t threads, const std::function<void()>& work) {
-  std::vector<std::thread> others;
-  others.reserve(threads);
-  try {
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  } catch (const std::system_error&) {
-    warn_of_fewer_threads(threads, others.size() + 1);
-  }
-  work();
-  for (std::thread& t : others) t.join();
 }
 
 std::thread start_thread(std::function<void()> work, std::string_view what) {

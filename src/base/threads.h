@@ -19,14 +19,6 @@ int available_threads();
 /// process and those around it; 0 if there is none.
 int quota_cores(const GroupFiles& files = {});
 
-/// How many threads more can be started now, at most `wanted`: starts that many, and ends them.
-/// libgomp ends the process where it gets fewer than it asks for, so it is asked for no more.
-int startable_threads(int wanted);
-
-/// Runs `work`, which throws nothing, on this thread and on `threads` - 1 others, fewer where the
-/// system starts no more, and waits for all.
-void run_together(std::size_t threads, const std::function<void()>& work);
-
 /// A Device error that says what it is for if the system starts none.
 std::thread start_thread(std::function<void()> work, std::string_view what);
 

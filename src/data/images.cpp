@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <filesystem>
 #include <iterator>
 
 #include "base/file_error.h"
+#include "base/pool.h"
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "data/file.h"
@@ -147,10 +147,9 @@ std::vector<BrokenFile> broken_images(const std::string& folder) {
   const ImageOptions size{.height = 8, .width = 8};
   std::vector<std::string> why(files.names.size());
   Gauge memory;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
+  auto work = [&](int, std::int64_t begin, std::int64_t end) {
     std::vector<std::uint8_t> out(3 * 8 * 8);
-    for (std::size_t row; (row = next++) < why.size();) {
+    for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
       const std::string path = files.path(row);
       try {
         decode(path, size, out.data(), memory);
@@ -159,7 +158,8 @@ std::vector<BrokenFile> broken_images(const std::string& folder) {
       }
     }
   };
-  run_together(static_cast<std::size_t>(available_threads()), work);
+  run_chunks(static_cast<std::int64_t>(why.size()), pool_threads(available_threads()),
+             Sleepers::Wake, work);
   std::vector<BrokenFile> broken;
   for (std::size_t row = 0; row < why.size(); ++row)
     if (!why[row].empty()) broken.push_back({files.path(row), why[row]});

@@ -1,10 +1,10 @@
 #include "data/memory_shares.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/bytes.h"
 #include "base/spelling.h"
+#include "base/threads.h"
 
 namespace snug::data {
 
@@ -67,7 +67,7 @@ MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
   const int wanted =
       options.threads > 0
           ? options.threads
-          : std::clamp<int>(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, 8);
+          : std::clamp(available_threads() / 2, 1, 8);
   shares.threads = wanted;
   while (shares.threads > 1 &&
          windows + batches + shares.threads * shares.work_bytes > shares.limit)

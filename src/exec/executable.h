@@ -88,7 +88,6 @@ struct BoundStep {
   std::int32_t workspace = -1;
   bool runtime_sizes = false;
   bool in_place = false;
-  bool parallel = false;
 };
 
 /// A transfer to or from the file, for the sizes of an Executable.
@@ -105,7 +104,6 @@ struct Executable {
   SizeBounds bounds;
   std::vector<BoundStep> steps;
   std::vector<BoundTransfer> transfers;  // as in the schedule
-  bool parallel = false;                 // some step is worth the thread pool
   int blas_buffers = 0;                  // the most that a step takes
   std::size_t max_operands = 0;
   mutable std::atomic<bool> ready{false};  // to run

@@ -166,7 +166,6 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
         b.widths.push_back(size_of(k.spec.operands[i].dtype));
       }
       b.offsets = k.offsets;
-      b.parallel = sizes[k.work] >= kParallelPoints && sizes[k.points] > 1 && l.threads > 1;
     } else if (t.kind == Task::Kind::Sizes) {
       b.buffers = {s.writes[0]};
       auto e = p.graph.elements(t.writes[0]);
@@ -175,7 +174,6 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
       const Node& n = p.graph.node(t.index);
       if (first_step[s.task] < 0) {
         b.call = std::move(tasks.calls[s.task]);
-        b.parallel = b.call->parallel;
         exe->blas_buffers = std::max(exe->blas_buffers, b.call->blas_buffers);
       }
       auto add = [&](Value v, bool write) {
@@ -206,13 +204,6 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
             out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
             (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
       }
-      // What is changed in place is as large as it likes: the rest of the inputs say how much is
-      // done.
-      std::int64_t points = 0;
-      for (std::size_t i = b.in_place ? 1 : 0; i < b.descs.size(); ++i)
-        if (!b.in_place || i < b.input_count) points += product(b.descs[i].shape);
-      bool dense = b.descs.size() > 2 && !b.in_place;  // products do more per element
-      b.parallel |= l.threads > 1 && points >= (dense ? kParallelPoints / 8 : kParallelPoints);
     }
     first_step[s.task] = static_cast<std::int64_t>(exe->steps.size());
     for (const auto& source : p.graph.runtime_sources()) {
@@ -234,7 +225,6 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
           assigned.insert(r);
           b.requirements.push_back(r);
         }
-    exe->parallel |= b.parallel;
     exe->max_operands = std::max(exe->max_operands, b.buffers.size());
     exe->steps.push_back(std::move(b));
   }

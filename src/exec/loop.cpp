@@ -49,7 +49,6 @@ LoopCall::LoopCall(const Lowered& inner, const CallSite& site) : l_(inner) {
   } else {
     body_ = instantiate(site, 0, last);
   }
-  parallel = body_.exe->parallel;
   blas_buffers = std::max(body_.exe->blas_buffers, last_.exe ? last_.exe->blas_buffers : 0);
   LoopPlan plain{body_.exe->planned, last_.exe ? last_.exe->planned : nullptr, 0};
   plain.seconds = plain.body->seconds * static_cast<double>(count_ - (plain.last ? 1 : 0)) +

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/interrupt.h"
+#include "base/pool.h"
 #include "exec/executable.h"
-#include "exec/executor.h"
 
 namespace snug {
 namespace {
@@ -21,13 +20,10 @@ void run_kernel(const BoundStep& b, const RunState& state, int threads) {
   for (std::size_t i = 0; i < b.buffers.size(); ++i)
     state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
   std::int64_t points = state.sizes[k.points];
-  if (!b.parallel || threads <= 1) {
-    if (points > 0) b.code(state.pointers, ints, 0, points);
-    return;
-  }
-  parallel_for(
-      points, points >= 1024 ? 256 : 1, threads,
-      [&](std::int64_t begin, std::int64_t end) { b.code(state.pointers, ints, begin, end); });
+  parallel_slots(
+      points, state.sizes[k.work], threads,
+      [&](int, std::int64_t begin, std::int64_t end) { b.code(state.pointers, ints, begin, end); },
+      points >= 1024 ? 256 : 1);
 }
 
 template <class T>
@@ -135,7 +131,6 @@ class Transfers {
 void run_steps(const Executable& exe, RunState& state) {
   const Schedule& s = exe.planned->schedule;
   const Lowered& l = *exe.lowered;
-  int threads = exe.parallel && on_executor() ? l.threads : 1;
   Transfers transfers(exe, state);
   std::vector<BoundStep>::const_iterator step = exe.steps.begin();
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
@@ -153,7 +148,7 @@ void run_steps(const Executable& exe, RunState& state) {
     std::int64_t extents[8];
     try {
       switch (b.task->kind) {
-        case Task::Kind::Kernel: run_kernel(b, state, threads); break;
+        case Task::Kind::Kernel: run_kernel(b, state, l.threads); break;
         case Task::Kind::Sizes: run_sizes(b, state, l.program.type(b.task->writes[0]).dtype); break;
         default: {
           const PreparedCall* call = b.call.get();

@@ -1,7 +1,6 @@
 #include "expr/expr.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <mutex>
@@ -12,6 +11,7 @@
 
 #include "base/fork.h"
 #include "base/philox.h"
+#include "base/pool.h"
 #include "base/threads.h"
 #include "base/truth.h"
 #include "expr/exports.h"
@@ -199,15 +199,11 @@ double element_of(const Recipe& r, std::int64_t k) {
 
 template <class T>
 void fill(T* out, std::int64_t n, const Recipe& r) {
-  constexpr std::int64_t kPiece = 1 << 16;
-  std::atomic<std::int64_t> next{0};
-  const auto work = [&] {
-    for (std::int64_t k; (k = next.fetch_add(kPiece)) < n;)
-      for (const std::int64_t end = std::min(n, k + kPiece); k < end; ++k)
-        out[k] = static_cast<T>(element_of(r, k));
-  };
-  run_together(static_cast<std::size_t>(std::min<std::int64_t>(n / kPiece, available_threads())),
-               work);
+  constexpr std::int64_t kWork = 16;  // per element
+  parallel_ranges(n, n * kWork, pool_threads(available_threads()),
+                  [&](std::int64_t k, std::int64_t end) {
+                    for (; k < end; ++k) out[k] = static_cast<T>(element_of(r, k));
+                  });
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 #include <llvm/Support/TargetSelect.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cctype>
-#include <exception>
 #include <map>
 #include <mutex>
 
@@ -18,6 +16,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
+#include "base/pool.h"
 #include "base/threads.h"
 #include "target/free_memory.h"
 
@@ -157,34 +156,27 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
 
   if (!missing.empty()) require_room(compiling(1), "compiling with LLVM");
   // Kernels are independent: a few threads take the next one each, until one fails.
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failing;
-  const bool may_stop = honours_interrupts();
-  auto work = [&] {
-    try {
-      std::unique_ptr<Codegen> codegen;
-      for (std::size_t i; (i = next.fetch_add(1)) < missing.size();) {
-        if (may_stop) check_interrupt();
-        const NoFork whole;
-        if (!codegen) codegen = std::make_unique<Codegen>(m.host);
-        Missing& x = missing[i];
-        verify(*x.spec);
-        x.code.symbol = symbol_of(*x.spec, x.key);
-        x.code.object = codegen->object_file(*x.spec, x.code.symbol);
-        m.cache.store(x.key, x.code);
-      }
-    } catch (...) {
-      next = missing.size();
-      std::lock_guard guard(failing);
-      if (!failure) failure = std::current_exception();
-    }
-  };
   std::size_t together =
       std::min({missing.size(), static_cast<std::size_t>(available_threads()), std::size_t{8}});
   while (together > 1 && !has_room(compiling(together))) --together;
-  run_together(together, work);
-  if (failure) std::rethrow_exception(failure);
+  const bool may_stop = honours_interrupts();
+  std::vector<std::unique_ptr<Codegen>> codegens(std::max<std::size_t>(together, 1));
+  auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
+    std::unique_ptr<Codegen>& codegen = codegens[static_cast<std::size_t>(slot)];
+    for (; begin < end; ++begin) {
+      if (may_stop) check_interrupt();
+      const NoFork whole;
+      if (!codegen) codegen = std::make_unique<Codegen>(m.host);
+      Missing& x = missing[static_cast<std::size_t>(begin)];
+      verify(*x.spec);
+      x.code.symbol = symbol_of(*x.spec, x.key);
+      x.code.object = codegen->object_file(*x.spec, x.code.symbol);
+      m.cache.store(x.key, x.code);
+    }
+  };
+  if (together > 1) together = static_cast<std::size_t>(pool_threads(static_cast<int>(together)));
+  run_chunks(static_cast<std::int64_t>(missing.size()), static_cast<int>(together), Sleepers::Wake,
+             work);
 
   for (const Missing& x : missing) {
     const NoFork whole;

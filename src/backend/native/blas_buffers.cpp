@@ -89,10 +89,6 @@ std::uint64_t BlasBuffers::bytes_needed() {
   return static_cast<int>(b.known.size()) > b.held ? 0 : kBytes;
 }
 
-int lapack_buffers(int threads) {
-  return 1 + std::max(0, threads - blas().openblas_get_num_threads());
-}
-
 void load_blas_under_limits() {
   constexpr Room kEverything{std::uint64_t{1} << 46, 0};
   if (blas_is_loaded() || has_room(kEverything)) return;

@@ -26,9 +26,6 @@ class BlasBuffers {
   int granted_ = 0, outside_ = 0;
 };
 
-/// Of a routine of LAPACK: one for itself, and those of threads that OpenBLAS does not have yet.
-int lapack_buffers(int threads);
-
 /// Where the process has limits, OpenBLAS and a buffer get their room before arenas and code do,
 /// if there is enough for them.
 void load_blas_under_limits();

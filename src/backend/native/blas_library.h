@@ -21,7 +21,6 @@ void blas_memory_free(void*);
   X(cblas_dtrsm);              \
   X(blas_memory_alloc);        \
   X(blas_memory_free);         \
-  X(openblas_get_num_threads); \
   X(openblas_get_config);
 
 #define SNUG_LAPACKE(X)   \

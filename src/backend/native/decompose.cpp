@@ -84,7 +84,6 @@ class QrCall : public LapackCall {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { factor<decltype(tag)>(args); });
   }
 
@@ -144,7 +143,6 @@ class SvdCall : public LapackCall {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -201,7 +199,6 @@ class EigCall : public LapackCall {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -263,7 +260,6 @@ class EighCall : public LapackCall {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { decompose<decltype(tag)>(args); });
   }
 
@@ -328,7 +324,6 @@ class LstsqCall : public LapackCall {
   }
 
   void run(const RunArgs& args) const override {
-    const OmpThreads scope(threads_here(threads_));
     with_float(in(args, 0).dtype, [&](auto tag) { solve<decltype(tag)>(args); });
   }
 

@@ -158,7 +158,6 @@ class ExpmCall : public LapackCall {
     check_square("expm", a);
     const std::int64_t n = a.shape[0];
     if (n == 0) return;
-    const OmpThreads scope(threads_here(threads_));
     copy(out(args, 0), args.out[0], a, args.in[0], threads_);
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);

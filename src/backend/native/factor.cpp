@@ -59,7 +59,6 @@ class CholeskyCall : public LapackCall {
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int64_t j = 0; j < n; ++j)
         to[i * n + j] = (lower_ ? j <= i : j >= i) ? from[i * row + j * col] : T{};
-    const OmpThreads scope(threads_here(threads_));
     factor_positive("cholesky", lower_, static_cast<int>(n), to);
   }
   bool lower_;
@@ -97,7 +96,6 @@ class SolveCall : public LapackCall {
                describe_shape(b.shape));
     if (n == 0 || columns == 0) return;
     copy_bytes(args.out[0], args.in[1], n * columns * size_of(b.dtype), threads_);
-    const OmpThreads scope(threads_here(threads_));
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);
       solve(static_cast<int>(n), static_cast<int>(columns), reinterpret_cast<const T*>(args.in[0]),
@@ -176,7 +174,6 @@ class InverseCall : public LapackCall {
     check_square("inverse", a);
     const int n = static_cast<int>(a.shape[0]);
     if (n == 0) return;
-    const OmpThreads scope(threads_here(threads_));
     copy(out(args, 0), args.out[0], a, args.in[0], threads_);
     with_float(a.dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -205,7 +202,6 @@ class DeterminantCall : public LapackCall {
   void run(const RunArgs& args) const override {
     const ArgDesc& a = in(args, 0);
     check_square(name(), a);
-    const OmpThreads scope(threads_here(threads_));
     with_float(a.dtype, [&](auto tag) { determinant<decltype(tag)>(args, a); });
   }
 

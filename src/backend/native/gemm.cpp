@@ -218,7 +218,6 @@ void blas_part_typed(const Gemm& g, bool accumulate) {
     return by_row != l.transposed ? l.ld : 1;
   };
   const auto turned = [](bool yes) { return yes ? CblasTrans : CblasNoTrans; };
-  const OmpThreads scope(1);
   if (m == 1 && n == 1) {
     const T sum = dot(k, a, step(la, false), b, step(lb, true));
     *c = accumulate ? *c + sum : sum;
@@ -274,18 +273,21 @@ bool blas_takes(const Gemm& g) {
 void blas_gemm(const Gemm& g, int threads, bool accumulate) {
   const bool by_rows = g.m >= g.n;
   const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
-  const std::int64_t parts =
-      std::min<std::int64_t>(BlasBuffers::threads_for(threads), work / kPart);
-  if (parts <= 1 || units <= 1) return blas_part(g, accumulate);
-  parallel_ranges(units, work, static_cast<int>(parts), [&](std::int64_t first, std::int64_t last) {
-    const std::int64_t from = first * kUnit, to = last == units ? all : last * kUnit;
+  threads = BlasBuffers::threads_for(threads);
+  // Each part packs the other operand again: two per thread let a free one take over.
+  const std::int64_t parts = std::min({units, work / kPart, std::int64_t{2} * threads});
+  if (threads <= 1 || parts <= 1) return blas_part(g, accumulate);
+  auto range = [&](int, std::int64_t first, std::int64_t last) {
+    const std::int64_t from = units * first / parts * kUnit,
+                       to = last == parts ? all : units * last / parts * kUnit;
     const std::int64_t size = size_of(g.dtype);
     Gemm part = g;
     (by_rows ? part.m : part.n) = to - from;
     (by_rows ? part.a : part.b) += from * size * (by_rows ? g.a_row : g.b_col);
     part.c += from * size * (by_rows ? g.c_row : g.c_col);
     blas_part(part, accumulate);
-  });
+  };
+  run_chunks(parts, threads, Sleepers::Wake, range);
 }
 
 std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -63,7 +63,7 @@ SNUG_LAPACK(double, d)
 class LapackCall : public Call {
  public:
   explicit LapackCall(const CallSite& site) : Call(site) {
-    blas_buffers = lapack_buffers(threads_);
+    blas_buffers = 1;
   }
 };
 

@@ -175,7 +175,7 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
 /// Turns every kernel by 180 degrees: the order of its taps is reversed. `to` may be `from`.
 template <class T>
 void turn_kernels(const T* from, T* to, std::int64_t kernels, std::int64_t taps, int threads) {
-  native::parallel_ranges(
+  parallel_ranges(
       kernels, kernels * taps, threads, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t first = begin * taps; first < end * taps; first += taps)
           for (std::int64_t low = first, high = first + taps - 1; low <= high; ++low, --high) {
@@ -263,7 +263,6 @@ class ConvCall : public native::Call {
     call->operands_ = operands;
     call->compute_ = compute;
     call->workspace = chain->workspace();
-    call->parallel = site.threads > 1;  // oneDNN decides by itself how many threads work
     call->chain_ = std::move(chain);
     return call;
   }
@@ -342,7 +341,7 @@ class TurningCall : public native::Call {
   void turn_images(const std::byte* from, std::byte* to, const ArgDesc& last, bool to_plain) const {
     const std::int64_t places = last.shape[1] * last.shape[2], channels = last.shape[3];
     const std::int64_t bytes = size_of(last.dtype);
-    native::parallel_ranges(
+    parallel_ranges(
         last.shape[0], product(last.shape), threads_, [&](std::int64_t n, std::int64_t end) {
           for (; n < end; ++n)
             for (std::int64_t p = 0; p < places; ++p)

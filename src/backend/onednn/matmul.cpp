@@ -85,7 +85,7 @@ void finish_rows(const ArgDesc& out, std::byte* data, const std::byte* bias, boo
   const std::int64_t n = out.shape[1];
   T* to = reinterpret_cast<T*>(data);
   const T* row = reinterpret_cast<const T*>(bias);
-  native::parallel_ranges(out.shape[0], out.shape[0] * n, threads, [&](auto begin, auto end) {
+  parallel_ranges(out.shape[0], out.shape[0] * n, threads, [&](auto begin, auto end) {
     for (std::int64_t i = begin; i < end; ++i)
       for (std::int64_t j = 0; j < n; ++j) {
         auto sum = E::load(to[i * n + j]) + E::load(row[j]);
@@ -108,7 +108,6 @@ class MatmulCall : public native::Call {
   MatmulCall(const CallSite& site, Epilogue epilogue, std::shared_ptr<const Chain> chain)
       : Call(site), epilogue_(epilogue), chain_(std::move(chain)) {
     workspace = chain_->workspace();
-    parallel = threads_ > 1;  // oneDNN decides by itself how many threads work
   }
   void make_ready() const override {
     const native::OmpThreads scope(threads_);
@@ -139,7 +138,6 @@ class NativeAffineCall : public native::Call {
   NativeAffineCall(const CallSite& site, Epilogue epilogue)
       : Call(site), epilogue_(epilogue), product_(native::prepare_dot(site)) {
     workspace = product_->workspace;
-    parallel = product_->parallel;
     blas_buffers = product_->blas_buffers;
   }
   void run(const RunArgs& args) const override {

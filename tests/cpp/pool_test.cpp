@@ -1,0 +1,187 @@
+#include "base/pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "base/fork.h"
+
+namespace snug {
+namespace {
+
+constexpr int kThreads = 4;
+
+/// How often each chunk was done.
+std::vector<int> count_chunks(std::int64_t chunks, int threads, Sleepers sleepers) {
+  std::vector<std::atomic<int>> done(static_cast<std::size_t>(chunks));
+  auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
+    EXPECT_GE(slot, 0);
+    EXPECT_LT(slot, threads);
+    for (; begin < end; ++begin) ++done[static_cast<std::size_t>(begin)];
+  };
+  run_chunks(chunks, threads, sleepers, work);
+  return {done.begin(), done.end()};
+}
+
+TEST(Pool, DoesEveryChunkOnce) {
+  ASSERT_EQ(pool_threads(kThreads), kThreads);
+  for (int round = 0; round < 300; ++round)
+    for (std::int64_t chunks : {0, 1, 2, 3, 7, 64, 1000})
+      for (int threads : {1, 2, 3, kThreads}) {
+        const auto done = count_chunks(chunks, threads,
+                                       round % 2 ? Sleepers::Wake : Sleepers::LetSleep);
+        ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(chunks), 1))
+            << chunks << " chunks on " << threads << " threads";
+      }
+}
+
+/// All threads are in one chunk each at the same time: so a chunk waits for the others.
+TEST(Pool, WorksOnAsManyThreadsAsAskedFor) {
+  ASSERT_EQ(pool_threads(kThreads), kThreads);
+  std::atomic<int> arrived{0};
+  std::array<std::atomic<int>, kThreads> slots{};
+  auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
+    ASSERT_EQ(end, begin + 1);
+    ++slots[static_cast<std::size_t>(slot)];
+    ++arrived;
+    while (arrived < kThreads) std::this_thread::yield();
+  };
+  run_chunks(kThreads, kThreads, Sleepers::Wake, work);
+  for (auto& s : slots) EXPECT_EQ(s, 1);
+}
+
+TEST(Pool, WorkInsideAChunkIsDoneByItsThread) {
+  pool_threads(kThreads);
+  std::atomic<std::int64_t> sum{0};
+  auto outer = [&](int, std::int64_t begin, std::int64_t end) {
+    for (; begin < end; ++begin) {
+      const auto thread = std::this_thread::get_id();
+      auto inner = [&](int slot, std::int64_t b, std::int64_t e) {
+        EXPECT_EQ(slot, 0);
+        EXPECT_EQ(std::this_thread::get_id(), thread);
+        for (; b < e; ++b) sum += b;
+      };
+      run_chunks(10, kThreads, Sleepers::Wake, inner);
+    }
+  };
+  run_chunks(100, kThreads, Sleepers::Wake, outer);
+  EXPECT_EQ(sum, 100 * 45);
+}
+
+TEST(Pool, ThrowsWhatAChunkThrowsAndGoesOn) {
+  pool_threads(kThreads);
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int> running{0};
+    auto work = [&](int, std::int64_t begin, std::int64_t) {
+      ++running;
+      const bool bad = begin % 5 == 3;
+      --running;
+      if (bad) throw std::runtime_error("chunk " + std::to_string(begin % 5));
+    };
+    try {
+      run_chunks(50, kThreads, Sleepers::Wake, work);
+      FAIL() << "nothing was thrown";
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "chunk 3");
+    }
+    EXPECT_EQ(running, 0);  // nothing runs any more
+    EXPECT_EQ(count_chunks(9, kThreads, Sleepers::Wake), std::vector<int>(9, 1));
+  }
+}
+
+TEST(Pool, ManyThreadsBringWorkAtTheSameTime) {
+  pool_threads(kThreads);
+  std::atomic<std::int64_t> sum{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 8; ++c)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 500; ++round)
+        parallel_ranges(1000, 1 << 20, kThreads, [&](std::int64_t begin, std::int64_t end) {
+          std::int64_t part = 0;
+          for (; begin < end; ++begin) part += begin;
+          sum += part;
+        });
+    });
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(sum, std::int64_t{8} * 500 * 999 * 1000 / 2);
+}
+
+TEST(Pool, PartsStartAtMultiplesOfTheGrain) {
+  pool_threads(kThreads);
+  for (std::int64_t count : {1, 255, 256, 257, 5000, 100003}) {
+    std::mutex mutex;
+    std::set<std::pair<std::int64_t, std::int64_t>> parts;
+    parallel_slots(
+        count, 1 << 22, kThreads,
+        [&](int, std::int64_t begin, std::int64_t end) {
+          const std::lock_guard lock(mutex);
+          parts.emplace(begin, end);
+        },
+        256);
+    std::int64_t at = 0;
+    for (auto [begin, end] : parts) {
+      EXPECT_EQ(begin, at);
+      EXPECT_EQ(begin % 256, 0);
+      at = end;
+    }
+    EXPECT_EQ(at, count);
+  }
+}
+
+/// What a child does, as its exit status.
+template <class F>
+int in_child(F&& f) {
+  const pid_t child = fork();
+  if (child == 0) _exit(f() ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Pool, AChildOfForkStartsThreadsOfItsOwn) {
+  pool_threads(kThreads);
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {  // the fork comes while the pool works
+    while (!stop) count_chunks(64, kThreads, Sleepers::Wake);
+  });
+  for (int round = 0; round < 20; ++round)
+    EXPECT_EQ(in_child([] {
+                if (count_chunks(9, kThreads, Sleepers::Wake) != std::vector<int>(9, 1))
+                  return false;
+                if (pool_threads(kThreads) != kThreads) return false;
+                for (int i = 0; i < 50; ++i)
+                  if (count_chunks(50, kThreads, Sleepers::Wake) != std::vector<int>(50, 1))
+                    return false;
+                return true;
+              }),
+              0);
+  stop = true;
+  busy.join();
+}
+
+TEST(Pool, WorksWhereNoThreadCanBeStarted) {
+  EXPECT_EQ(in_child([] {
+              // Room for the code that runs, none for another stack.
+              rlimit limit{};
+              getrlimit(RLIMIT_AS, &limit);
+              limit.rlim_cur = 1;
+              if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+              const bool fewer = pool_threads(64) < 64;
+              limit.rlim_cur = limit.rlim_max;
+              setrlimit(RLIMIT_AS, &limit);
+              return fewer && count_chunks(9, 64, Sleepers::Wake) == std::vector<int>(9, 1);
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace snug
