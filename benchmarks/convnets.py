@@ -32,8 +32,8 @@ HERE = Path(__file__).resolve().parent
 class Worker:
     """A contestant: a process that makes steps."""
 
-    def __init__(self, python, script, *arguments):
-        environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    def __init__(self, python, script, *arguments, threads="2"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
         self.process = subprocess.Popen(
             [python, HERE / script, *arguments],
             stdin=subprocess.PIPE,
@@ -94,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", required=True, help="an interpreter that has PyTorch")
     parser.add_argument("--jax", help="an interpreter that has JAX")
-    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--networks", default="vgg-small,vgg16,resnet50,unet")
     parser.add_argument("--precision", default="float32")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--compiled", action="store_true")

@@ -98,7 +98,15 @@ def level(p, x, filters, below):
     return x
 
 
+def mlp(p, x, key):
+    x = x.reshape(x.shape[0], -1)
+    for units in (256, 256):
+        x = jax.nn.relu(dense(p, x, units))
+    return dense(p, x, 10)
+
+
 MODELS = {
+    "mlp": mlp,
     "vgg-small": vgg([[32, 32], [64, 64]], [128], 10),
     "vgg16": vgg([[64] * 2, [128] * 2, [256] * 3, [512] * 3, [512] * 3], [4096, 4096], 1000),
     "resnet50": resnet50,

@@ -10,11 +10,16 @@ import snug.tensor as T
 from snug import nn, optim
 
 
+def mlp():
+    hidden = [nn.Dense(256, activation="relu") for _ in range(2)]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Dense(10)).build((None, 1, 28, 28))
+
+
 def make(network, precision, variant):
     """A function that makes a training step of numpy arrays, and the number of parameters. The
     variant is its budget: as function takes it, or "" for none."""
     snug.config.floatX = "float32"
-    model = nn.make_model(network)
+    model = mlp() if network == "mlp" else nn.make_model(network)
     x = T.tensor4("x")
     y = T.ltensor3("y") if network == "unet" else T.lvector("y")
     scores = model(x, training=True)

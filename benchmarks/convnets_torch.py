@@ -1,12 +1,13 @@
 """Training steps of the networks of convnets.py in PyTorch, on commands from standard input."""
 
+import os
 import sys
 
 import torch
 from convnets_worker import serve
 from torch import nn
 
-torch.set_num_threads(2)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 
 def vgg(blocks, units, channels, size, classes):
@@ -87,7 +88,13 @@ class Level(nn.Module):
         return self.last(torch.cat([x, self.below(x)], 1)) if self.below else x
 
 
+def mlp():
+    layers = [nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(256, 10))
+
+
 MODELS = {
+    "mlp": mlp,
     "vgg-small": lambda: vgg([[32, 32], [64, 64]], [128], 1, 28, 10),
     "vgg16": lambda: vgg(
         [[64] * 2, [128] * 2, [256] * 3, [512] * 3, [512] * 3], [4096, 4096], 3, 224, 1000

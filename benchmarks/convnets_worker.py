@@ -1,4 +1,5 @@
-"""What the contestants of convnets.py share: the networks' inputs, and the loop over commands."""
+"""What the contestants of convnets.py and busy.py share: the networks' inputs, and the loop over
+commands."""
 
 import json
 import os
@@ -9,6 +10,7 @@ import numpy as np
 
 # batch, shape of an image, classes
 NETWORKS = {
+    "mlp": (128, (1, 28, 28), 10),
     "vgg-small": (128, (1, 28, 28), 10),
     "vgg16": (8, (3, 224, 224), 1000),
     "resnet50": (8, (3, 224, 224), 1000),
@@ -39,9 +41,22 @@ def answer(**values):
     print(json.dumps(values), flush=True)
 
 
+def times_within(limit, call):
+    """The seconds of each of as many calls as `limit` seconds have room for, at least one."""
+    seconds = []
+    last = begin = time.perf_counter()
+    while not seconds or last - begin < limit:
+        call()
+        now = time.perf_counter()
+        seconds.append(now - last)
+        last = now
+    return seconds
+
+
 def serve(make, version, network, precision, variant):
-    """Answers "step N" with the seconds of a step, the median of N, "mark" with the most that one
-    step has resident, and "end" with the memory."""
+    """Answers "step N" with the seconds of a step, the median of N, "for S" with the seconds of
+    all steps that S seconds have room for, "mark" with the most that one step has resident, and
+    "end" with the memory."""
     most = 0
     before = resident()
     images, labels = batch_of(network)
@@ -63,6 +78,9 @@ def serve(make, version, network, precision, variant):
             forget_high_water()
             step(images, labels)
             answer(step=resident("VmHWM"))
+            continue
+        if command == "for":
+            answer(seconds=times_within(float(rest[0]), lambda: step(images, labels)))
             continue
         seconds = []
         for _ in range(int(rest[0])):

@@ -157,8 +157,8 @@ class Pool {
   /// The threads that thread `self` wakes, so that many are woken by many.
   void wake_below(int self, Sleepers sleepers) {
     if (sleepers == Sleepers::LetSleep) return;
-    const int n = shares(chunks_.load(std::memory_order_relaxed),
-                         threads_.load(std::memory_order_relaxed));
+    const int n =
+        shares(chunks_.load(std::memory_order_relaxed), threads_.load(std::memory_order_relaxed));
     for (int i = 2 * self + 1; i <= 2 * self + 2 && i < n; ++i)
       if (helpers_[i].asleep.exchange(0)) {
         ++awake_;

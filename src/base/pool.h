@@ -47,9 +47,9 @@ void run_chunks(std::int64_t chunks, int threads, Sleepers sleepers, ChunkWork w
 /// which they are woken.
 inline constexpr std::int64_t kAwakeWork = 16 * 1024, kParallelWork = 64 * 1024;
 
-/// Calls f(slot, begin, end) for parts of [0, count) on at most `threads` threads of the pool. Parts
-/// start at multiples of `grain`, and are more than there are threads where that pays, so that a
-/// thread that is free takes over: what is computed must not depend on how it is cut.
+/// Calls f(slot, begin, end) for parts of [0, count) on at most `threads` threads of the pool.
+/// Parts start at multiples of `grain`, and are more than there are threads where that pays, so
+/// that a thread that is free takes over: what is computed must not depend on how it is cut.
 template <class F>
 void parallel_slots(std::int64_t count, std::int64_t work, int threads, F&& f,
                     std::int64_t grain = 1) {

@@ -65,9 +65,7 @@ MemoryShares share_memory(const Source& source, const Pipeline& pipeline,
                     fmt::format("{}MiB", ((windows + batches + shares.work_bytes) >> 20) + 1))));
   }
   const int wanted =
-      options.threads > 0
-          ? options.threads
-          : std::clamp(available_threads() / 2, 1, 8);
+      options.threads > 0 ? options.threads : std::clamp(available_threads() / 2, 1, 8);
   shares.threads = wanted;
   while (shares.threads > 1 &&
          windows + batches + shares.threads * shares.work_bytes > shares.limit)

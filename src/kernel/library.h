@@ -73,8 +73,8 @@ class PreparedCall {
   virtual void count_code(CodeCount&) const {}
   virtual void run(const RunArgs& args) const = 0;
   std::uint64_t workspace = 0;
-  double seconds = 0;     // predicted, of loops; 0: by its sizes
-  int blas_buffers = 0;   // that OpenBLAS takes at a time, besides those it has from the start
+  double seconds = 0;    // predicted, of loops; 0: by its sizes
+  int blas_buffers = 0;  // that OpenBLAS takes at a time, besides those it has from the start
 };
 
 struct LibraryEntry {

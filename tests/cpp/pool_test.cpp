@@ -37,8 +37,8 @@ TEST(Pool, DoesEveryChunkOnce) {
   for (int round = 0; round < 300; ++round)
     for (std::int64_t chunks : {0, 1, 2, 3, 7, 64, 1000})
       for (int threads : {1, 2, 3, kThreads}) {
-        const auto done = count_chunks(chunks, threads,
-                                       round % 2 ? Sleepers::Wake : Sleepers::LetSleep);
+        const auto done =
+            count_chunks(chunks, threads, round % 2 ? Sleepers::Wake : Sleepers::LetSleep);
         ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(chunks), 1))
             << chunks << " chunks on " << threads << " threads";
       }

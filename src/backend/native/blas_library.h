@@ -10,17 +10,17 @@ void* blas_memory_alloc(int);
 void blas_memory_free(void*);
 }
 
-#define SNUG_BLAS(X)           \
-  X(cblas_sdot);               \
-  X(cblas_ddot);               \
-  X(cblas_sgemv);              \
-  X(cblas_dgemv);              \
-  X(cblas_sgemm);              \
-  X(cblas_dgemm);              \
-  X(cblas_strsm);              \
-  X(cblas_dtrsm);              \
-  X(blas_memory_alloc);        \
-  X(blas_memory_free);         \
+#define SNUG_BLAS(X)    \
+  X(cblas_sdot);        \
+  X(cblas_ddot);        \
+  X(cblas_sgemv);       \
+  X(cblas_dgemv);       \
+  X(cblas_sgemm);       \
+  X(cblas_dgemm);       \
+  X(cblas_strsm);       \
+  X(cblas_dtrsm);       \
+  X(blas_memory_alloc); \
+  X(blas_memory_free);  \
   X(openblas_get_config);
 
 #define SNUG_LAPACKE(X)   \

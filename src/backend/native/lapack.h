@@ -62,9 +62,7 @@ SNUG_LAPACK(double, d)
 
 class LapackCall : public Call {
  public:
-  explicit LapackCall(const CallSite& site) : Call(site) {
-    blas_buffers = 1;
-  }
+  explicit LapackCall(const CallSite& site) : Call(site) { blas_buffers = 1; }
 };
 
 template <class F>

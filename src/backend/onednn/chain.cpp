@@ -164,11 +164,12 @@ void make_code_of_products() {
 
 }  // namespace
 
-void Chain::make_ready() const {
-  if (ready_.load(std::memory_order_acquire)) return;
+void Chain::make_ready(std::size_t runs) const {
+  runs = std::min(runs, kMaxIdleObjects);
+  if (ready_.load(std::memory_order_acquire) >= runs) return;
   make_code_of_products();
   const std::lock_guard lock(making_);
-  if (ready_) return;
+  if (ready_ >= runs) return;
   try {
     while (primitives_.size() < steps_.size()) {
       require_room(kMostCode, "code of oneDNN");
@@ -176,14 +177,17 @@ void Chain::make_ready() const {
       primitives_.push_back(steps_[primitives_.size()].make());
       ++made_so_far;
     }
-    const NoFork whole;
-    free_.reserve(kMaxIdleObjects);
-    if (free_.empty()) free_.push_back(make_objects());
+    for (std::size_t made = ready_; made < runs; ++made) {
+      auto objects = make_objects();
+      const std::lock_guard guard(mutex_);
+      free_.reserve(kMaxIdleObjects);
+      free_.push_back(std::move(objects));
+    }
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_out_of_memory) fail_for_lack_of_memory("code of oneDNN");
     internal_error("oneDNN", e.what());
   }
-  ready_.store(true, std::memory_order_release);
+  ready_.store(runs, std::memory_order_release);
 }
 
 std::uint64_t primitives_made() { return made_so_far; }
@@ -218,7 +222,7 @@ void Chain::give_back(std::unique_ptr<Objects> objects) const {
 }
 
 void Chain::run(std::byte* const* in, std::byte* const* out, std::byte* workspace) const {
-  SNUG_CHECK(ready_.load(std::memory_order_acquire), "oneDNN: the primitives are not made");
+  SNUG_CHECK(ready_.load(std::memory_order_acquire) > 0, "oneDNN: the primitives are not made");
   auto objects = lease();
   for (std::size_t i = 0; i < memories_.size(); ++i) {
     const Memory& m = memories_[i];

@@ -55,9 +55,9 @@ class Chain {
   void seal();
 
   std::uint64_t workspace() const { return workspace_; }
-  /// Makes the primitives and what one run needs, at the first call. A Memory error if the limits
-  /// of the process leave too little: oneDNN does not survive if it gets none.
-  void make_ready() const;
+  /// Makes the primitives, at the first call, and what `runs` runs at once need. A Memory error if
+  /// the limits of the process leave too little: oneDNN does not survive if it gets none.
+  void make_ready(std::size_t runs = 1) const;
   /// What that takes, about.
   std::uint64_t code_bytes() const { return code_bytes_; }
   void run(std::byte* const* in, std::byte* const* out, std::byte* workspace) const;
@@ -88,7 +88,7 @@ class Chain {
   mutable BriefMutex mutex_;
   mutable LongMutex making_;
   mutable std::vector<dnnl::primitive> primitives_;  // of the steps, once ready
-  mutable std::atomic<bool> ready_{false};
+  mutable std::atomic<std::size_t> ready_{0};        // for as many runs at once
   mutable std::vector<std::unique_ptr<Objects>> free_;
 };
 

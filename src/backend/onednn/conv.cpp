@@ -175,15 +175,14 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
 /// Turns every kernel by 180 degrees: the order of its taps is reversed. `to` may be `from`.
 template <class T>
 void turn_kernels(const T* from, T* to, std::int64_t kernels, std::int64_t taps, int threads) {
-  parallel_ranges(
-      kernels, kernels * taps, threads, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t first = begin * taps; first < end * taps; first += taps)
-          for (std::int64_t low = first, high = first + taps - 1; low <= high; ++low, --high) {
-            const T a = from[low], b = from[high];
-            to[low] = b;
-            to[high] = a;
-          }
-      });
+  parallel_ranges(kernels, kernels * taps, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * taps; first < end * taps; first += taps)
+      for (std::int64_t low = first, high = first + taps - 1; low <= high; ++low, --high) {
+        const T a = from[low], b = from[high];
+        to[low] = b;
+        to[high] = a;
+      }
+  });
 }
 void turn(std::int64_t element_bytes, const std::byte* from, std::byte* to, std::int64_t kernels,
           std::int64_t taps, int threads) {
@@ -341,17 +340,17 @@ class TurningCall : public native::Call {
   void turn_images(const std::byte* from, std::byte* to, const ArgDesc& last, bool to_plain) const {
     const std::int64_t places = last.shape[1] * last.shape[2], channels = last.shape[3];
     const std::int64_t bytes = size_of(last.dtype);
-    parallel_ranges(
-        last.shape[0], product(last.shape), threads_, [&](std::int64_t n, std::int64_t end) {
-          for (; n < end; ++n)
-            for (std::int64_t p = 0; p < places; ++p)
-              for (std::int64_t c = 0; c < channels; ++c) {
-                const std::int64_t at_last = ((n * places + p) * channels + c) * bytes;
-                const std::int64_t at_plain = ((n * channels + c) * places + p) * bytes;
-                std::memcpy(to + (to_plain ? at_plain : at_last),
-                            from + (to_plain ? at_last : at_plain), bytes);
-              }
-        });
+    parallel_ranges(last.shape[0], product(last.shape), threads_,
+                    [&](std::int64_t n, std::int64_t end) {
+                      for (; n < end; ++n)
+                        for (std::int64_t p = 0; p < places; ++p)
+                          for (std::int64_t c = 0; c < channels; ++c) {
+                            const std::int64_t at_last = ((n * places + p) * channels + c) * bytes;
+                            const std::int64_t at_plain = ((n * channels + c) * places + p) * bytes;
+                            std::memcpy(to + (to_plain ? at_plain : at_last),
+                                        from + (to_plain ? at_last : at_plain), bytes);
+                          }
+                    });
   }
 
   ConvKind kind_;

@@ -68,14 +68,43 @@ bool plain_matrix(std::int64_t rows, std::int64_t cols, std::int64_t row, std::i
   return by_rows || by_cols;
 }
 
-/// Where OpenBLAS is measured to be faster: small products, vectors, and narrow ones whose operand
-/// oneDNN would turn first.
+/// Where OpenBLAS is measured to be faster: small products, vectors, narrow ones whose operand
+/// oneDNN would turn first, and those whose second operand has rows of a multiple of a page, which
+/// oneDNN reads without packing it: they displace each other from the cache.
 bool better_by_blas(const Product& p) {
   const Gemm& g = p.gemm;
   if (g.dtype != DType::F32 || !blas_takes(g)) return false;
   const bool a_turned = g.a_col != 1 && g.k > 1, b_turned = g.b_col != 1 && g.n > 1;
+  constexpr std::int64_t kPageFloats = 1024, kFewRows = 32;
+  const bool displaced = !b_turned && g.k > kFewRows && g.b_row % kPageFloats == 0;
   return g.m * g.n * g.k < (1 << 16) || g.n == 1 || (g.n < 16 && a_turned) ||
-         (g.m == 1 && b_turned);
+         (g.m == 1 && b_turned) || displaced;
+}
+
+/// The parts that a product is done in, each by one thread. They follow from its sizes alone, so
+/// its bits do, whatever the number of threads.
+struct Cut {
+  std::int64_t batches, rows, columns;  // of a part; the last ones have what is left
+};
+
+std::int64_t pieces(std::int64_t size, std::int64_t step) { return (size + step - 1) / step; }
+
+Cut cut(const Product& p) {
+  const Gemm& g = p.gemm;
+  // Parts take some 25 us. Each packs the operand that it shares with others again, so there are
+  // more than a few of large ones only.
+  constexpr int kPart = 20, kLargePart = 25;  // log2 of multiply-adds
+  constexpr std::int64_t kFew = 8, kRows = 16, kColumns = 64;
+  const std::int64_t work = p.work();
+  const std::int64_t parts =
+      std::max<std::int64_t>(1, std::min(work >> kPart, std::max(kFew, work >> kLargePart)));
+  Cut c{pieces(p.batches, std::min(parts, p.batches)), g.m, g.n};
+  const std::int64_t each = pieces(parts, p.batches);  // parts of a matrix
+  const auto step = [&](std::int64_t size, std::int64_t unit) {
+    return std::max(unit, pieces(pieces(size, each), unit) * unit);
+  };
+  if (each > 1) (4 * g.m >= g.n ? c.rows = step(g.m, kRows) : c.columns = step(g.n, kColumns));
+  return c;
 }
 
 template <class T>
@@ -103,34 +132,90 @@ void finish(const ArgDesc& out, const RunArgs& args, Epilogue e, int threads) {
     finish_rows<native::BFloat>(out, args.out[0], args.in[2], e.relu, threads);
 }
 
+/// A part of a product: where its operands begin, in bytes.
+struct Part {
+  std::shared_ptr<const Chain> chain;
+  std::int64_t a = 0, b = 0, c = 0, bias = 0;
+};
+
 class MatmulCall : public native::Call {
  public:
-  MatmulCall(const CallSite& site, Epilogue epilogue, std::shared_ptr<const Chain> chain)
-      : Call(site), epilogue_(epilogue), chain_(std::move(chain)) {
-    workspace = chain_->workspace();
+  MatmulCall(const CallSite& site, Epilogue epilogue, std::vector<Part> parts)
+      : Call(site), epilogue_(epilogue), parts_(std::move(parts)) {
+    for (const Part& part : parts_) slot_ = std::max(slot_, part.chain->workspace());
+    workspace = slot_ * runs();
   }
   void make_ready() const override {
-    const native::OmpThreads scope(threads_);
-    chain_->make_ready();
+    const native::OmpThreads scope(1);
+    for (const Part& part : parts_) part.chain->make_ready(runs());
   }
   void count_code(CodeCount& count) const override {
-    count.add(chain_.get(), chain_->code_bytes());
+    for (const Part& part : parts_) count.add(part.chain.get(), part.chain->code_bytes());
   }
   void run(const RunArgs& args) const override {
-    if (same_layout(in(args, 0), in_[0]) && same_layout(in(args, 1), in_[1]) &&
-        same_layout(out(args, 0), out_[0])) {
-      const native::OmpThreads scope(threads_);
-      chain_->run(args.in, args.out, args.workspace);
+    const Product product(in(args, 0), in(args, 1), out(args, 0));
+    if (!same_layout(in(args, 0), in_[0]) || !same_layout(in(args, 1), in_[1]) ||
+        !same_layout(out(args, 0), out_[0])) {
+      run_product(product, args, workspace, threads_);
+      finish(out(args, 0), args, epilogue_, threads_);
       return;
     }
-    run_product(Product(in(args, 0), in(args, 1), out(args, 0)), args, workspace, threads_);
-    finish(out(args, 0), args, epilogue_, threads_);
+    parallel_slots(static_cast<std::int64_t>(parts_.size()), product.work() / kPerElement, threads_,
+                   [&](int slot, std::int64_t first, std::int64_t last) {
+                     for (; first < last; ++first) run_part(args, slot, parts_[first]);
+                   });
   }
 
  private:
+  static constexpr std::int64_t kPerElement = 16;  // multiply-adds in the time of an element
+
+  /// At the same time.
+  std::size_t runs() const { return std::min(parts_.size(), static_cast<std::size_t>(threads_)); }
+
+  void run_part(const RunArgs& args, int slot, const Part& part) const {
+    std::byte* const in[] = {args.in[0] + part.a, args.in[1] + part.b,
+                             epilogue_.bias ? args.in[2] + part.bias : nullptr};
+    std::byte* const out[] = {args.out[0] + part.c};
+    part.chain->run(in, out, args.workspace + static_cast<std::uint64_t>(slot) * slot_);
+  }
+
   Epilogue epilogue_;
-  std::shared_ptr<const Chain> chain_;
+  std::vector<Part> parts_;
+  std::uint64_t slot_ = 0;  // bytes of workspace of a thread
 };
+
+/// The chain of one part; null if oneDNN does not do it well.
+std::shared_ptr<const Chain> chain_of(const Product& p, Epilogue e) {
+  const Gemm& g = p.gemm;
+  const std::string key =
+      fmt::format("matmul {} {} {} {}x{}x{}x{} {} {} {} {} {} {} {} {} {}", name_of(g.dtype),
+                  e.bias, e.relu, p.batches, g.m, g.n, g.k, p.a_batch, g.a_row, g.a_col, p.b_batch,
+                  g.b_row, g.b_col, p.c_batch, g.c_row, g.c_col);
+  return cached_chain(key, [&] { return build(p, e); });
+}
+
+/// Empty if oneDNN does not do them well.
+std::vector<Part> parts_of(const Product& p, Epilogue e) {
+  const Gemm& g = p.gemm;
+  const Cut c = cut(p);
+  const std::int64_t size = size_of(g.dtype);
+  std::vector<Part> parts;
+  for (std::int64_t batch = 0; batch < p.batches; batch += c.batches)
+    for (std::int64_t row = 0; row < g.m; row += c.rows)
+      for (std::int64_t column = 0; column < g.n; column += c.columns) {
+        Product part = p;
+        part.batches = std::min(c.batches, p.batches - batch);
+        part.gemm.m = std::min(c.rows, g.m - row);
+        part.gemm.n = std::min(c.columns, g.n - column);
+        auto chain = chain_of(part, e);
+        if (!chain) return {};
+        parts.push_back({std::move(chain), size * (batch * p.a_batch + row * g.a_row),
+                         size * (batch * p.b_batch + column * g.b_col),
+                         size * (batch * p.c_batch + row * g.c_row + column * g.c_col),
+                         size * column});
+      }
+  return parts;
+}
 
 /// The native product, then the epilogue.
 class NativeAffineCall : public native::Call {
@@ -165,14 +250,10 @@ std::unique_ptr<PreparedCall> prepare(const CallSite& site, Epilogue e) {
       g.m * g.n * g.k < native::kTinyGemm || p.a_batch < 0 || p.b_batch < 0 ||
       !plain_matrix(g.m, g.k, g.a_row, g.a_col) || !plain_matrix(g.k, g.n, g.b_row, g.b_col))
     return prepare_native(site, e);
-  const native::OmpThreads scope(site.threads);
-  const std::string key =
-      fmt::format("matmul {} {} {} {} {}x{}x{}x{} {} {} {} {} {} {} {} {} {}", name_of(g.dtype),
-                  e.bias, e.relu, site.threads, p.batches, g.m, g.n, g.k, p.a_batch, g.a_row,
-                  g.a_col, p.b_batch, g.b_row, g.b_col, p.c_batch, g.c_row, g.c_col);
-  auto chain = cached_chain(key, [&] { return build(p, e); });
-  if (!chain) return prepare_native(site, e);
-  return std::make_unique<MatmulCall>(site, e, std::move(chain));
+  const native::OmpThreads scope(1);
+  std::vector<Part> parts = parts_of(p, e);
+  if (parts.empty()) return prepare_native(site, e);
+  return std::make_unique<MatmulCall>(site, e, std::move(parts));
 }
 
 }  // namespace
