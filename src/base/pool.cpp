@@ -2,10 +2,12 @@
 
 #include <linux/futex.h>
 #include <omp.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <climits>
 #include <exception>
@@ -14,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/alone_or_together.h"
 #include "base/fork.h"
 #include "base/threads.h"
 
@@ -51,6 +54,17 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
+/// Limits of the process have room for a stack, and for more than that: a thread and libgomp, which
+/// ends the process where it gets nothing, allocate as it starts.
+bool room_for_thread() {
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  void* const room =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return false;
+  munmap(room, kBytes);
+  return true;
+}
+
 /// This thread works on a chunk, or waits for chunks.
 thread_local bool inside = false;
 
@@ -70,6 +84,7 @@ class Pool {
       const std::lock_guard lock(growing_);
       try {
         for (int next; (next = started_) < std::min(asked, most_.load()); ++started_) {
+          if (!room_for_thread()) throw std::system_error(ENOMEM, std::generic_category());
           std::thread([this, next] { serve(next); }).detach();
           ++awake_;
         }
@@ -83,13 +98,13 @@ class Pool {
     return have;
   }
 
-  void run(std::int64_t chunks, int threads, Sleepers sleepers, ChunkWork work) {
+  void run(std::int64_t chunks, std::int64_t amount, int threads, ChunkWork work) {
     threads = std::min(threads, started_.load(std::memory_order_relaxed));
-    const auto alone = [&] { work(0, 0, chunks); };
-    if (threads <= 1 || chunks <= 1 || inside) return alone();
-    if (sleepers == Sleepers::LetSleep && awake_.load(std::memory_order_relaxed) <= 0)
-      return alone();
-    if (busy_.exchange(true, std::memory_order_acquire)) return alone();
+    const bool wake = amount >= kParallelWork;
+    if (threads <= 1 || chunks <= 1 || inside ||
+        (!wake && awake_.load(std::memory_order_relaxed) <= 0) ||
+        busy_.exchange(true, std::memory_order_acquire))
+      return work(0, 0, chunks);
     struct Leave {
       Pool& pool;
       ~Leave() {
@@ -98,12 +113,12 @@ class Pool {
       }
     } const leave{*this};
     inside = true;
-    const std::uint32_t generation = publish(chunks, threads, sleepers, work);
-    wake_below(0, sleepers);
-    help(0, generation);
-    wait();
-    if (failed_.load(std::memory_order_relaxed))
-      std::rethrow_exception(std::exchange(error_, nullptr));
+    const Seconds start = choice_.watches() ? now() : Seconds{};
+    if (choice_.together())
+      run_together(chunks, wake, threads, work);
+    else
+      work(0, 0, chunks);
+    if (start != Seconds{}) choice_.did(static_cast<double>(amount), (now() - start).count());
   }
 
   /// A child has none of the threads.
@@ -114,7 +129,10 @@ class Pool {
     p.most_ = INT_MAX;
     for (Helper& h : p.helpers_) h.asleep = 0;
     ++p.generation_;  // chunks that others had begun are nobody's
-    if (!inside) p.busy_ = false;
+    if (!inside) {
+      p.busy_ = false;
+      p.choice_ = {};
+    }
   }
 
  private:
@@ -131,17 +149,34 @@ class Pool {
   };
   static constexpr std::uint32_t kSleeping = std::uint32_t{1} << 31;
 
+  using Seconds = std::chrono::duration<double>;
+  static Seconds now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+  void run_together(std::int64_t chunks, bool wake, int threads, ChunkWork work) {
+    const std::uint32_t generation = publish(chunks, threads, wake, work);
+    wake_below(0);
+    const Seconds start = now();
+    const std::uint32_t done = help(0, generation);
+    const Seconds own = now() - start;
+    wait();
+    // Longer than chunks take: a thread lost its core.
+    constexpr Seconds kLong{1e-3};
+    if (now() - start - own > kLong + 2 * own / std::max(done, 1U)) choice_.held_up();
+    if (failed_.load(std::memory_order_relaxed))
+      std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
   int shares(std::int64_t chunks, int threads) const {
     return static_cast<int>(std::min<std::int64_t>(chunks, threads));
   }
 
-  std::uint32_t publish(std::int64_t chunks, int threads, Sleepers sleepers, ChunkWork work) {
+  std::uint32_t publish(std::int64_t chunks, int threads, bool wake, ChunkWork work) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
     object_.store(work.object_, std::memory_order_relaxed);
     call_.store(work.call_, std::memory_order_relaxed);
     chunks_.store(chunks, std::memory_order_relaxed);
     threads_.store(threads, std::memory_order_relaxed);
-    wakes_.store(sleepers, std::memory_order_relaxed);
+    wakes_.store(wake, std::memory_order_relaxed);
     failed_.store(false, std::memory_order_relaxed);
     left_.store(static_cast<std::uint32_t>(chunks), std::memory_order_relaxed);
     const int n = shares(chunks, threads);
@@ -155,8 +190,8 @@ class Pool {
   }
 
   /// The threads that thread `self` wakes, so that many are woken by many.
-  void wake_below(int self, Sleepers sleepers) {
-    if (sleepers == Sleepers::LetSleep) return;
+  void wake_below(int self) {
+    if (!wakes_.load(std::memory_order_relaxed)) return;
     const int n =
         shares(chunks_.load(std::memory_order_relaxed), threads_.load(std::memory_order_relaxed));
     for (int i = 2 * self + 1; i <= 2 * self + 2 && i < n; ++i)
@@ -166,8 +201,8 @@ class Pool {
       }
   }
 
-  /// Takes chunks of `generation` until there are none.
-  void help(int self, std::uint32_t generation) {
+  /// Takes chunks of `generation` until there are none; how many.
+  std::uint32_t help(int self, std::uint32_t generation) {
     ChunkWork work;
     work.object_ = object_.load(std::memory_order_relaxed);
     work.call_ = call_.load(std::memory_order_relaxed);
@@ -194,6 +229,7 @@ class Pool {
     }
     if (done > 0 && left_.fetch_sub(done, std::memory_order_acq_rel) - done == kSleeping)
       futex_wake(left_);
+    return done;
   }
 
   /// Until all chunks are done.
@@ -228,7 +264,7 @@ class Pool {
       seen = generation_.load(std::memory_order_acquire);
       rests = self >= threads_.load(std::memory_order_relaxed);
       if (rests) continue;
-      wake_below(self, wakes_.load(std::memory_order_relaxed));
+      wake_below(self);
       help(self, seen);
     }
   }
@@ -236,6 +272,7 @@ class Pool {
   std::atomic<int> started_{1}, most_{INT_MAX};  // threads, with the one that brings work
   std::atomic<int> awake_{0};
   std::atomic<bool> busy_{false};
+  AloneOrTogether choice_;  // for who has `busy_`
 
   // The work of a generation.
   std::atomic<std::uint32_t> generation_{0};
@@ -243,7 +280,7 @@ class Pool {
   std::atomic<void (*)(void*, int, std::int64_t, std::int64_t)> call_{nullptr};
   std::atomic<std::int64_t> chunks_{0};
   std::atomic<int> threads_{1};
-  std::atomic<Sleepers> wakes_{Sleepers::LetSleep};
+  std::atomic<bool> wakes_{false};
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
   alignas(64) std::atomic<std::uint32_t> left_{0};  // chunks that are not done, and kSleeping
@@ -256,8 +293,8 @@ class Pool {
 
 int pool_threads(int wanted) { return Pool::instance().threads(wanted); }
 
-void run_chunks(std::int64_t chunks, int threads, Sleepers sleepers, ChunkWork work) {
-  Pool::instance().run(chunks, threads, sleepers, work);
+void run_chunks(std::int64_t chunks, std::int64_t amount, int threads, ChunkWork work) {
+  Pool::instance().run(chunks, amount, threads, work);
 }
 
 }  // namespace snug

@@ -11,7 +11,8 @@ namespace snug {
 // sleep.
 //
 // Work that comes while the pool works for another thread, or from inside a chunk, is done by the
-// thread that brings it. A child of fork starts with no threads.
+// thread that brings it; so is all work while that is faster (alone_or_together.h). A child of fork
+// starts with no threads.
 
 /// The threads that work can be done on, this one included: at most `wanted`. Those that are
 /// missing are started; a warning, once, if the system starts fewer.
@@ -36,16 +37,14 @@ class ChunkWork {
   void (*call_)(void*, int, std::int64_t, std::int64_t) = nullptr;
 };
 
-enum class Sleepers : std::uint8_t { LetSleep, Wake };
+/// Work, in elements touched or what takes as long, from which threads that are awake help, and
+/// from which those that sleep are woken, which costs some 7 us.
+inline constexpr std::int64_t kAwakeWork = 16 * 1024, kParallelWork = 64 * 1024;
 
 /// Does every chunk of [0, chunks) once, in ranges, on at most `threads` threads; slots are numbers
 /// below `threads` that no two threads have at once. What a chunk throws is thrown here, and chunks
-/// that have not begun are left out. Waking costs some 7 us: `LetSleep` works with those awake.
-void run_chunks(std::int64_t chunks, int threads, Sleepers sleepers, ChunkWork work);
-
-/// Work, in elements touched or multiply-adds, from which threads that are awake help, and from
-/// which they are woken.
-inline constexpr std::int64_t kAwakeWork = 16 * 1024, kParallelWork = 64 * 1024;
+/// that have not begun are left out. `amount`: the work of all chunks.
+void run_chunks(std::int64_t chunks, std::int64_t amount, int threads, ChunkWork work);
 
 /// Calls f(slot, begin, end) for parts of [0, count) on at most `threads` threads of the pool.
 /// Parts start at multiples of `grain`, and are more than there are threads where that pays, so
@@ -65,7 +64,7 @@ void parallel_slots(std::int64_t count, std::int64_t work, int threads, F&& f,
     const std::int64_t begin = units * first / chunks * grain, end = units * last / chunks * grain;
     f(slot, begin, std::min(end, count));
   };
-  run_chunks(chunks, threads, work < kParallelWork ? Sleepers::LetSleep : Sleepers::Wake, range);
+  run_chunks(chunks, work, threads, range);
 }
 template <class F>
 void parallel_ranges(std::int64_t count, std::int64_t work, int threads, F&& f) {

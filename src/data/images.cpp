@@ -158,8 +158,8 @@ std::vector<BrokenFile> broken_images(const std::string& folder) {
       }
     }
   };
-  run_chunks(static_cast<std::int64_t>(why.size()), pool_threads(available_threads()),
-             Sleepers::Wake, work);
+  const auto count = static_cast<std::int64_t>(why.size());
+  run_chunks(count, count * kParallelWork, pool_threads(available_threads()), work);
   std::vector<BrokenFile> broken;
   for (std::size_t row = 0; row < why.size(); ++row)
     if (!why[row].empty()) broken.push_back({files.path(row), why[row]});

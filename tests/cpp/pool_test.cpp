@@ -7,12 +7,14 @@
 
 #include <array>
 #include <atomic>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "base/alone_or_together.h"
 #include "base/fork.h"
 
 namespace snug {
@@ -21,15 +23,26 @@ namespace {
 constexpr int kThreads = 4;
 
 /// How often each chunk was done.
-std::vector<int> count_chunks(std::int64_t chunks, int threads, Sleepers sleepers) {
+std::vector<int> count_chunks(std::int64_t chunks, int threads,
+                              std::int64_t amount = kParallelWork) {
   std::vector<std::atomic<int>> done(static_cast<std::size_t>(chunks));
   auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
     EXPECT_GE(slot, 0);
     EXPECT_LT(slot, threads);
     for (; begin < end; ++begin) ++done[static_cast<std::size_t>(begin)];
   };
-  run_chunks(chunks, threads, sleepers, work);
+  run_chunks(chunks, amount, threads, work);
   return {done.begin(), done.end()};
+}
+
+/// What a child does, as its exit status.
+template <class F>
+int in_child(F&& f) {
+  const pid_t child = fork();
+  if (child == 0) _exit(f() ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(Pool, DoesEveryChunkOnce) {
@@ -37,26 +50,29 @@ TEST(Pool, DoesEveryChunkOnce) {
   for (int round = 0; round < 300; ++round)
     for (std::int64_t chunks : {0, 1, 2, 3, 7, 64, 1000})
       for (int threads : {1, 2, 3, kThreads}) {
-        const auto done =
-            count_chunks(chunks, threads, round % 2 ? Sleepers::Wake : Sleepers::LetSleep);
+        const auto done = count_chunks(chunks, threads, round % 2 ? kParallelWork : kAwakeWork);
         ASSERT_EQ(done, std::vector<int>(static_cast<std::size_t>(chunks), 1))
             << chunks << " chunks on " << threads << " threads";
       }
 }
 
-/// All threads are in one chunk each at the same time: so a chunk waits for the others.
+/// All threads are in one chunk each at the same time, since each waits for the others. In a child,
+/// where no wait of before lets the pool try one thread alone.
 TEST(Pool, WorksOnAsManyThreadsAsAskedFor) {
-  ASSERT_EQ(pool_threads(kThreads), kThreads);
-  std::atomic<int> arrived{0};
-  std::array<std::atomic<int>, kThreads> slots{};
-  auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
-    ASSERT_EQ(end, begin + 1);
-    ++slots[static_cast<std::size_t>(slot)];
-    ++arrived;
-    while (arrived < kThreads) std::this_thread::yield();
-  };
-  run_chunks(kThreads, kThreads, Sleepers::Wake, work);
-  for (auto& s : slots) EXPECT_EQ(s, 1);
+  EXPECT_EQ(in_child([] {
+              if (pool_threads(kThreads) != kThreads) return false;
+              std::atomic<int> arrived{0};
+              std::array<std::atomic<int>, kThreads> slots{};
+              auto work = [&](int slot, std::int64_t begin, std::int64_t end) {
+                if (end != begin + 1) return;
+                ++slots[static_cast<std::size_t>(slot)];
+                ++arrived;
+                while (arrived < kThreads) std::this_thread::yield();
+              };
+              run_chunks(kThreads, kParallelWork, kThreads, work);
+              return std::all_of(slots.begin(), slots.end(), [](auto& s) { return s == 1; });
+            }),
+            0);
 }
 
 TEST(Pool, WorkInsideAChunkIsDoneByItsThread) {
@@ -70,10 +86,10 @@ TEST(Pool, WorkInsideAChunkIsDoneByItsThread) {
         EXPECT_EQ(std::this_thread::get_id(), thread);
         for (; b < e; ++b) sum += b;
       };
-      run_chunks(10, kThreads, Sleepers::Wake, inner);
+      run_chunks(10, kParallelWork, kThreads, inner);
     }
   };
-  run_chunks(100, kThreads, Sleepers::Wake, outer);
+  run_chunks(100, kParallelWork, kThreads, outer);
   EXPECT_EQ(sum, 100 * 45);
 }
 
@@ -81,20 +97,20 @@ TEST(Pool, ThrowsWhatAChunkThrowsAndGoesOn) {
   pool_threads(kThreads);
   for (int round = 0; round < 100; ++round) {
     std::atomic<int> running{0};
-    auto work = [&](int, std::int64_t begin, std::int64_t) {
+    auto work = [&](int, std::int64_t begin, std::int64_t end) {
       ++running;
-      const bool bad = begin % 5 == 3;
+      const bool bad = begin % 5 + end - begin > 3;  // the range holds one of 3, 8, 13, ...
       --running;
-      if (bad) throw std::runtime_error("chunk " + std::to_string(begin % 5));
+      if (bad) throw std::runtime_error("a chunk");
     };
     try {
-      run_chunks(50, kThreads, Sleepers::Wake, work);
+      run_chunks(50, kParallelWork, kThreads, work);
       FAIL() << "nothing was thrown";
     } catch (const std::runtime_error& e) {
-      EXPECT_STREQ(e.what(), "chunk 3");
+      EXPECT_STREQ(e.what(), "a chunk");
     }
     EXPECT_EQ(running, 0);  // nothing runs any more
-    EXPECT_EQ(count_chunks(9, kThreads, Sleepers::Wake), std::vector<int>(9, 1));
+    EXPECT_EQ(count_chunks(9, kThreads), std::vector<int>(9, 1));
   }
 }
 
@@ -137,30 +153,46 @@ TEST(Pool, PartsStartAtMultiplesOfTheGrain) {
   }
 }
 
-/// What a child does, as its exit status.
-template <class F>
-int in_child(F&& f) {
-  const pid_t child = fork();
-  if (child == 0) _exit(f() ? 0 : 1);
-  int status = -1;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+/// What is done in `seconds` where threads together and one alone do so much per second.
+double work_done(AloneOrTogether& choice, double seconds, double together, double alone,
+                 bool held_up) {
+  double done = 0;
+  for (double t = 0; t < seconds;) {
+    constexpr double kEach = 1e-3;  // work of a call
+    const double took = kEach / (choice.together() ? together : alone);
+    if (choice.together() && held_up) choice.held_up();
+    if (choice.watches()) choice.did(kEach, took);
+    done += kEach;
+    t += took;
+  }
+  return done;
+}
+
+TEST(AloneOrTogether, DoesWhatIsFaster) {
+  for (double alone : {0.5, 0.9, 1.1, 3.0}) {
+    AloneOrTogether choice;
+    const double best = std::max(alone, 1.0);
+    EXPECT_GT(work_done(choice, 10, 1, alone, true), 10 * best * 0.9) << alone;
+    // The neighbours are gone.
+    work_done(choice, 1, 2, 1, false);
+    EXPECT_TRUE(choice.together());
+    EXPECT_FALSE(choice.watches());
+    EXPECT_GT(work_done(choice, 1, 2, 1, false), 1.99);
+  }
 }
 
 TEST(Pool, AChildOfForkStartsThreadsOfItsOwn) {
   pool_threads(kThreads);
   std::atomic<bool> stop{false};
   std::thread busy([&] {  // the fork comes while the pool works
-    while (!stop) count_chunks(64, kThreads, Sleepers::Wake);
+    while (!stop) count_chunks(64, kThreads);
   });
   for (int round = 0; round < 20; ++round)
     EXPECT_EQ(in_child([] {
-                if (count_chunks(9, kThreads, Sleepers::Wake) != std::vector<int>(9, 1))
-                  return false;
+                if (count_chunks(9, kThreads) != std::vector<int>(9, 1)) return false;
                 if (pool_threads(kThreads) != kThreads) return false;
                 for (int i = 0; i < 50; ++i)
-                  if (count_chunks(50, kThreads, Sleepers::Wake) != std::vector<int>(50, 1))
-                    return false;
+                  if (count_chunks(50, kThreads) != std::vector<int>(50, 1)) return false;
                 return true;
               }),
               0);
@@ -170,15 +202,17 @@ TEST(Pool, AChildOfForkStartsThreadsOfItsOwn) {
 
 TEST(Pool, WorksWhereNoThreadCanBeStarted) {
   EXPECT_EQ(in_child([] {
-              // Room for the code that runs, none for another stack.
+              // Room for what threads allocate, and for fewer stacks than 64.
+              std::uint64_t pages = 0;
+              std::ifstream("/proc/self/statm") >> pages;
               rlimit limit{};
               getrlimit(RLIMIT_AS, &limit);
-              limit.rlim_cur = 1;
+              limit.rlim_cur = pages * static_cast<std::uint64_t>(getpagesize()) + (64 << 20);
               if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
               const bool fewer = pool_threads(64) < 64;
               limit.rlim_cur = limit.rlim_max;
               setrlimit(RLIMIT_AS, &limit);
-              return fewer && count_chunks(9, 64, Sleepers::Wake) == std::vector<int>(9, 1);
+              return fewer && count_chunks(9, 64) == std::vector<int>(9, 1);
             }),
             0);
 }

@@ -175,8 +175,8 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
     }
   };
   if (together > 1) together = static_cast<std::size_t>(pool_threads(static_cast<int>(together)));
-  run_chunks(static_cast<std::int64_t>(missing.size()), static_cast<int>(together), Sleepers::Wake,
-             work);
+  const auto count = static_cast<std::int64_t>(missing.size());
+  run_chunks(count, count * kParallelWork, static_cast<int>(together), work);
 
   for (const Missing& x : missing) {
     const NoFork whole;

@@ -171,6 +171,7 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
 /// thread cuts it by k alone. A unit is a multiple of every kernel's tile, and parts are too large
 /// for the kernels of small matrices, so an element has the same value whatever the part it is in.
 constexpr std::int64_t kUnit = 192, kPart = 1 << 21;
+constexpr std::int64_t kPerElement = 16;  // multiply-adds in the time of an element
 
 /// OpenBLAS's functions by the type of their elements.
 template <class T>
@@ -287,7 +288,7 @@ void blas_gemm(const Gemm& g, int threads, bool accumulate) {
     part.c += from * size * (by_rows ? g.c_row : g.c_col);
     blas_part(part, accumulate);
   };
-  run_chunks(parts, threads, Sleepers::Wake, range);
+  run_chunks(parts, work / kPerElement, threads, range);
 }
 
 std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
