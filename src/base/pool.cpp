@@ -86,6 +86,7 @@ class Pool {
         for (int next; (next = started_) < std::min(asked, most_.load()); ++started_) {
           if (!room_for_thread()) throw std::system_error(ENOMEM, std::generic_category());
           std::thread([this, next] { serve(next); }).detach();
+          ready_.wait(next - 1);  // it has allocated what it needs
           ++awake_;
         }
       } catch (const std::system_error&) {
@@ -125,7 +126,7 @@ class Pool {
   static void start_over(void* self) {
     Pool& p = *static_cast<Pool*>(self);
     p.started_ = 1;
-    p.awake_ = 0;
+    p.ready_ = p.awake_ = 0;
     p.most_ = INT_MAX;
     for (Helper& h : p.helpers_) h.asleep = 0;
     ++p.generation_;  // chunks that others had begun are nobody's
@@ -247,6 +248,8 @@ class Pool {
   void serve(int self) {
     inside = true;           // what a chunk brings is done by its thread
     omp_set_num_threads(1);  // for libraries, on this thread alone
+    ready_.store(self);
+    ready_.notify_one();
     Helper& me = helpers_[self];
     std::uint32_t seen = 0;
     const auto news = [&] { return generation_.load(std::memory_order_acquire) != seen; };
@@ -270,6 +273,7 @@ class Pool {
   }
 
   std::atomic<int> started_{1}, most_{INT_MAX};  // threads, with the one that brings work
+  std::atomic<int> ready_{0};                    // the last thread that runs
   std::atomic<int> awake_{0};
   std::atomic<bool> busy_{false};
   AloneOrTogether choice_;  // for who has `busy_`
