@@ -166,11 +166,11 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
   }
 }
 
-/// Our threads take ranges of whole units of rows or columns, the last one with what is left, each
-/// with its own call of OpenBLAS. Its own threads would cut the inner sum by their number; one
-/// thread cuts it by k alone. A unit is a multiple of every kernel's tile, and parts are too large
-/// for the kernels of small matrices, so an element has the same value whatever the part it is in.
-constexpr std::int64_t kUnit = 192, kPart = 1 << 21;
+/// A product is cut into parts of whole units of rows or columns, the last one with what is left,
+/// each a call of OpenBLAS on one thread. They follow from the sizes alone: the value of an element
+/// may depend on the part it is in (OpenBLAS's tiles at the end of a block add up in another
+/// order), not on the number of threads.
+constexpr std::int64_t kUnit = 192, kPart = 1 << 21, kLargePart = 1 << 27;
 constexpr std::int64_t kPerElement = 16;  // multiply-adds in the time of an element
 
 /// OpenBLAS's functions by the type of their elements.
@@ -274,13 +274,13 @@ bool blas_takes(const Gemm& g) {
 void blas_gemm(const Gemm& g, int threads, bool accumulate) {
   const bool by_rows = g.m >= g.n;
   const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
-  threads = BlasBuffers::threads_for(threads);
-  // Each part packs the other operand again: two per thread let a free one take over.
-  const std::int64_t parts = std::min({units, work / kPart, std::int64_t{2} * threads});
-  if (threads <= 1 || parts <= 1) return blas_part(g, accumulate);
-  auto range = [&](int, std::int64_t first, std::int64_t last) {
-    const std::int64_t from = units * first / parts * kUnit,
-                       to = last == parts ? all : units * last / parts * kUnit;
+  // Each part packs the other operand again, so more than a few are large.
+  constexpr std::int64_t kFew = 8;
+  const std::int64_t parts = std::min({units, work / kPart, std::max(kFew, work / kLargePart)});
+  if (parts <= 1) return blas_part(g, accumulate);
+  const auto run_part = [&](std::int64_t p) {
+    const std::int64_t from = units * p / parts * kUnit,
+                       to = p + 1 == parts ? all : units * (p + 1) / parts * kUnit;
     const std::int64_t size = size_of(g.dtype);
     Gemm part = g;
     (by_rows ? part.m : part.n) = to - from;
@@ -288,7 +288,10 @@ void blas_gemm(const Gemm& g, int threads, bool accumulate) {
     part.c += from * size * (by_rows ? g.c_row : g.c_col);
     blas_part(part, accumulate);
   };
-  run_chunks(parts, work / kPerElement, threads, range);
+  auto range = [&](int, std::int64_t first, std::int64_t last) {
+    for (; first < last; ++first) run_part(first);
+  };
+  run_chunks(parts, work / kPerElement, BlasBuffers::threads_for(threads), range);
 }
 
 std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -26,7 +26,7 @@ void loop_gemm(const Gemm& g, int threads);
 /// True if the layouts are BLAS's (one unit stride, a leading dimension that does not overlap), the
 /// dtype is float32 or float64 and the sizes fit.
 bool blas_takes(const Gemm& g);
-/// By OpenBLAS, with the same result whatever the threads; `accumulate` adds to c.
+/// By OpenBLAS, with the same bits whatever the threads; `accumulate` adds to c.
 void blas_gemm(const Gemm& g, int threads, bool accumulate = false);
 
 /// Floats of any strides: tiles are packed (and widened to float) into the workspace and
