@@ -1,0 +1,58 @@
+"""What the contestants of cells.py share: the loop over commands."""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+from cells_table import CELLS
+
+
+def answer(**values):
+    print(json.dumps(values), flush=True)
+
+
+def digest(results):
+    """A few numbers that tell whether contestants computed the same."""
+    results = results if isinstance(results, (tuple, list)) else [results]
+    return [float(np.abs(np.asarray(r, np.float64)).mean()) for r in results]
+
+
+def serve(make, version):
+    """Answers, one line of JSON per command:
+
+    "cell NAME SIZE DTYPE"  makes it: the seconds of the first call and a digest of the results
+    "run N"                 calls it N times: the mean seconds of a call
+    "end"                   ends the process
+
+    `make(cell, arguments)` gives a function without arguments that returns when all is computed.
+    """
+    answer(version=version)
+    call = None
+    for line in sys.stdin:
+        command, *rest = line.split()
+        if command == "end":
+            break
+        try:
+            if command == "cell":
+                call = None
+                name, size, dtype = rest
+                cell = CELLS[name]
+                arguments = cell.arguments(int(size), dtype)
+                start = time.perf_counter()
+                call = make(cell, arguments)
+                results = call()
+                first = time.perf_counter() - start
+                answer(first=first, digest=digest(results))
+                results = None
+            else:
+                count = int(rest[0])
+                start = time.perf_counter()
+                for _ in range(count):
+                    call()
+                answer(seconds=(time.perf_counter() - start) / count)
+        except Exception as fault:
+            call = None
+            answer(fault=f"{type(fault).__name__}: {fault}"[:300])
+    os._exit(0)
