@@ -7,7 +7,8 @@
 PYTHON is an interpreter that has PyTorch, or JAX, of an environment outside this tree, as for
 convnets.py. Every contestant is a process of its own on the same cores; the rounds are taken in
 turn. A ratio is a rival's time over ours, so below 1 we are behind: of the means, and of the best
-rounds. --avx2 holds all contestants to the instructions of AVX2.
+rounds. --avx2 holds all contestants to the instructions of AVX2. The kernels of a checkout of
+github.com/dionhaefner/pyhpc-benchmarks are measured too if $PYHPC names it.
 """
 
 import argparse

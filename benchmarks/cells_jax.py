@@ -65,4 +65,4 @@ def make(cell, arguments):
 
 
 if __name__ == "__main__":
-    serve(make, jax.__version__)
+    serve(make, jax.__version__, ("jax", jax.block_until_ready))

@@ -6,7 +6,7 @@ import sys
 import time
 
 import numpy as np
-from cells_table import CELLS
+from cells_table import CELLS, pyhpc_call
 
 
 def answer(**values):
@@ -19,14 +19,15 @@ def digest(results):
     return [float(np.abs(np.asarray(r, np.float64)).mean()) for r in results]
 
 
-def serve(make, version):
+def serve(make, version, backend):
     """Answers, one line of JSON per command:
 
     "cell NAME SIZE DTYPE"  makes it: the seconds of the first call and a digest of the results
     "run N"                 calls it N times: the mean seconds of a call
     "end"                   ends the process
 
-    `make(cell, arguments)` gives a function without arguments that returns when all is computed.
+    `make(cell, arguments)` gives a function without arguments that returns when all is computed;
+    `backend` is the contestant's name among the pyhpc kernels, with what waits for its results.
     """
     answer(version=version)
     call = None
@@ -39,9 +40,12 @@ def serve(make, version):
                 call = None
                 name, size, dtype = rest
                 cell = CELLS[name]
-                arguments = cell.arguments(int(size), dtype)
                 start = time.perf_counter()
-                call = make(cell, arguments)
+                if cell.pyhpc:
+                    kernel = pyhpc_call(cell, int(size), backend[0])
+                    call = lambda kernel=kernel: backend[1](kernel())
+                else:
+                    call = make(cell, cell.arguments(int(size), dtype))
                 results = call()
                 first = time.perf_counter() - start
                 answer(first=first, digest=digest(results))
