@@ -32,6 +32,8 @@ struct Cluster {
   std::unordered_set<std::uint32_t> late;            // members known only after a reduction
   bool has_index = false;                            // a member asks for its index
   std::vector<std::uint32_t> nodes;                  // in topological order
+  std::uint32_t weight = 0;                          // of the code of its nodes, roughly
+  std::uint32_t write_estimate = 0;                  // what it may have to store, in sixteenths
   std::unordered_set<std::uint32_t> reads;           // nodes of other units
   std::unordered_map<std::uint32_t, AxisMap> maps;   // of each member's value
   std::unordered_map<std::uint32_t, AxisMap> loops;  // of each member's operands

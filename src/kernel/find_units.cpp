@@ -9,6 +9,8 @@ namespace snug {
 namespace {
 
 constexpr std::int64_t kFewRows = 64, kFewColumns = 8;
+constexpr std::uint32_t kStored = 16;    // what is stored, in parts
+constexpr std::uint32_t kFunction = 16;  // simple instructions that a function is made of, about
 
 /// Units are numbered as they are made; a node joins a cluster only if everything it reads comes
 /// from units of smaller or the same number, so the units are in a valid order by construction.
@@ -20,6 +22,7 @@ class UnitFinder {
 
   Units run() {
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) units_.kind.push_back(kind_of(id));
+    count_readers();
     make_units();
     for (std::uint32_t& unit : units_.unit_of) unit = current(unit);
     return std::move(units_);
@@ -50,6 +53,36 @@ class UnitFinder {
       if ((g_.elements({id, k}).empty() && !nothing) || is_float(t.dtype)) return false;
     }
     return true;
+  }
+
+  /// Who reads a node decides whether it is likely to be stored: what leaves for other tasks is,
+  /// what one elementwise node reads hardly ever, what several read sometimes.
+  void count_readers() {
+    constexpr std::uint32_t kMaybe = 1;
+    std::vector<std::uint32_t> readers(g_.nodes().size(), 0);
+    write_estimate_.assign(g_.nodes().size(), 0);
+    for (std::uint32_t id = 0; id < g_.nodes().size(); ++id)
+      for (Value v : data_of(id)) {
+        if (++readers[v.node] > 1)
+          write_estimate_[v.node] = std::max(write_estimate_[v.node], kMaybe);
+        if (units_.kind[id] != NodeKind::Fused) write_estimate_[v.node] = kStored;
+      }
+    for (Value v : g_.outputs()) write_estimate_[v.node] = kStored;
+    for (const Update& u : g_.updates()) write_estimate_[u.value.node] = kStored;
+  }
+
+  /// Limits of a kernel: the option is for nodes that are functions, such as exp.
+  std::uint32_t max_weight() const { return kFunction * options_.max_nodes; }
+  std::uint32_t max_nodes() const { return kFunction / 2 * options_.max_nodes; }
+
+  /// The size of a node's code, in simple instructions.
+  std::uint32_t weight_of(std::uint32_t id) const {
+    const Node& n = g_.node(id);
+    if (!has(*n.op, kElementwise)) return kFunction;
+    std::uint32_t weight = 0;
+    for (const Instr& in : scalar_body(g_, n).instrs)
+      weight += in.prim >= Prim::Add ? (is_function(in.prim) ? kFunction : 1) : 0;
+    return std::max(weight, 1u);
   }
 
   void make_units() {
@@ -113,8 +146,9 @@ class UnitFinder {
     const Cluster &a = units_.clusters[into], &b = units_.clusters[from];
     if (!a.open || !b.open || a.reduced_set || b.reduced_set || a.space != b.space) return false;
     std::size_t nodes = a.nodes.size() + b.nodes.size();
-    if (nodes >= options_.max_nodes) return false;
-    if (a.reads.size() + b.reads.size() + nodes / 4 >= options_.max_operands) return false;
+    if (nodes >= max_nodes() || a.weight + b.weight >= max_weight()) return false;
+    const std::size_t writes = (a.write_estimate + b.write_estimate) / kStored;
+    if (a.reads.size() + b.reads.size() + writes >= options_.max_operands) return false;
     for (std::uint32_t read : b.reads)
       if (unit_of({read, 0}) >= into) return false;
     for (Value v : data_of(id))
@@ -130,6 +164,8 @@ class UnitFinder {
     a.nodes.insert(a.nodes.end(), b.nodes.begin(), b.nodes.end());
     std::inplace_merge(a.nodes.begin(), a.nodes.begin() + middle, a.nodes.end());
     a.has_index |= b.has_index;
+    a.weight += b.weight;
+    a.write_estimate += b.write_estimate;
     a.reads.merge(b.reads);
     a.maps.merge(b.maps);
     a.loops.merge(b.loops);
@@ -154,12 +190,21 @@ class UnitFinder {
     return units;
   }
 
+  /// A constant of one element: a part of the code, not an operand.
+  bool is_number(Value v) const {
+    v = units_.below_index_views(g_, v);
+    const Node& n = g_.node(v);
+    return has(*n.op, kLeaf) && n.attrs.has("value") && n.attrs.array("value")->size() == 1;
+  }
+
   void register_member(std::uint32_t unit, std::uint32_t id) {
     units_.unit_of[id] = unit;
     Cluster& c = units_.clusters[unit];
     c.nodes.push_back(id);
+    c.weight += weight_of(id);
+    c.write_estimate += write_estimate_[id];
     for (Value v : data_of(id)) {
-      if (unit_of(v) != unit) c.reads.insert(v.node);
+      if (unit_of(v) != unit && !is_number(v)) c.reads.insert(v.node);
       auto& units = readers_[v.node];
       auto at = std::lower_bound(units.begin(), units.end(), unit);
       if (at == units.end() || *at != unit) units.insert(at, unit);
@@ -189,7 +234,7 @@ class UnitFinder {
   bool try_join(std::uint32_t unit, std::uint32_t id) {
     Cluster& c = units_.clusters[unit];
     const Node& n = g_.node(id);
-    if (c.nodes.size() >= options_.max_nodes) return false;
+    if (c.nodes.size() >= max_nodes() || c.weight >= max_weight()) return false;
     if (!c.nodes.empty() && operand_estimate(c, unit, id) > options_.max_operands) return false;
     // A value with elements in memory views of this very unit cannot be read before it is written.
     // What is kept in bfloat16 is read by later kernels: in this one it would be kept as it is.
@@ -317,9 +362,10 @@ class UnitFinder {
     for (std::size_t i = 0; i < data.size(); ++i) {
       bool again = false;
       for (std::size_t k = 0; k < i; ++k) again |= data[k].node == data[i].node;
-      more += !again && unit_of(data[i]) != unit && !c.reads.count(data[i].node);
+      more +=
+          !again && unit_of(data[i]) != unit && !c.reads.count(data[i].node) && !is_number(data[i]);
     }
-    return c.reads.size() + more + c.nodes.size() / 4;
+    return c.reads.size() + more + c.write_estimate / kStored;
   }
 
   /// Which cluster axis each axis of the loops of `id` is; none if it does not fit.
@@ -366,6 +412,7 @@ class UnitFinder {
   FuseOptions options_;
   const SizeTable& sizes_;
   Units units_;
+  std::vector<std::uint32_t> write_estimate_;    // by node: kStored if it is, 1 if it may be
   mutable std::vector<std::uint32_t> moved_to_;  // by unit: itself, or where it went
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> readers_;  // node -> units, sorted
 };
