@@ -342,6 +342,7 @@ void emit_fold(Program& p, const Draft& d, bool strict, const std::vector<Partia
 void emit_whole(Program& p, const Draft& d, bool strict) {
   Part whole{d.builder.body, d.builder.operands, d.loops, {}};
   whole.spec.strict = strict;
+  keep_functions(whole.body, whole.operands);
   finish_part(p.graph.mutable_sizes(), whole, 0);
   add_part(p, d, std::move(whole), "");
 }

@@ -1,6 +1,9 @@
 #include "kernel/kernel_body.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
 
 namespace snug {
 namespace {
@@ -31,6 +34,67 @@ void contract_fma(std::vector<TimedInstr>& body) {
       const auto& m = body[product];
       if (m.instr.prim != Prim::Mul || uses[product] != 1 || m.time != t.time) continue;
       t.instr = {Prim::Fma, t.instr.dtype, m.instr.a, m.instr.b, other};
+      break;
+    }
+  }
+}
+
+namespace {
+
+/// Per instruction: the first one that computes the same, in whatever phase.
+std::vector<std::uint32_t> find_equal(const std::vector<TimedInstr>& body,
+                                      const std::vector<BodyOperand>& operands) {
+  using Key = std::tuple<Prim, DType, std::int64_t, std::uint64_t, std::uint32_t, std::uint32_t,
+                         std::uint32_t>;
+  std::map<Key, std::uint32_t> seen;
+  std::vector<std::uint32_t> first(body.size());
+  for (std::uint32_t i = 0; i < body.size(); ++i) {
+    first[i] = i;
+    const Instr in = renamed_operands(body[i].instr, first);
+    if (in.prim == Prim::Store || in.prim == Prim::Reduce) continue;
+    if (in.prim == Prim::Load && operands[static_cast<std::size_t>(in.integer)].write) continue;
+    const int n = operand_count(in.prim);
+    Key key{in.prim,          in.dtype,
+            in.integer,       std::bit_cast<std::uint64_t>(in.number),
+            n > 0 ? in.a : 0, n > 1 ? in.b : 0,
+            n > 2 ? in.c : 0};
+    first[i] = seen.emplace(key, i).first->second;
+  }
+  return first;
+}
+
+/// Per operand: the time of its only store in an inner phase; -1 if it has several, or is read.
+std::vector<int> find_single_stores(const std::vector<TimedInstr>& body, std::size_t operands) {
+  std::vector<int> stored(operands, -1), touched(operands, 0);
+  for (const TimedInstr& t : body) {
+    if (t.instr.prim != Prim::Load && t.instr.prim != Prim::Store) continue;
+    const auto o = static_cast<std::size_t>(t.instr.integer);
+    ++touched[o];
+    stored[o] = t.instr.prim == Prim::Store && t.time % 2 == 0 ? t.time : -1;
+  }
+  for (std::size_t o = 0; o < operands; ++o)
+    if (touched[o] != 1) stored[o] = -1;
+  return stored;
+}
+
+}  // namespace
+
+void keep_functions(std::vector<TimedInstr>& body, const std::vector<BodyOperand>& operands) {
+  const std::vector<std::uint32_t> first = find_equal(body, operands);
+  std::vector<int> room = find_single_stores(body, operands.size());
+  const std::size_t count = body.size();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const TimedInstr later = body[i], before = body[first[i]];
+    const DType dtype = later.instr.dtype;
+    if (!is_function(later.instr.prim) || (dtype != DType::F32 && dtype != DType::F64)) continue;
+    if (later.time % 2 != 0 || before.time % 2 != 0 || before.time >= later.time) continue;
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      if (room[o] != later.time || operands[o].dtype != dtype) continue;
+      room[o] = -1;
+      Instr store{Prim::Store, dtype, first[i]}, load{Prim::Load, dtype};
+      store.integer = load.integer = static_cast<std::int64_t>(o);
+      body[i].instr = load;
+      body.push_back({store, before.time});
       break;
     }
   }

@@ -27,6 +27,9 @@ Instr renamed_operands(Instr in, const std::vector<std::uint32_t>& to);
 /// a * b + c becomes one instruction, rounded once: fixed here, so that no device and no plan
 /// decides it.
 void contract_fma(std::vector<TimedInstr>& body);
+/// A function (exp, tanh, ...) that two inner phases need is computed in the first one only and
+/// kept in what the second one writes: softmax.
+void keep_functions(std::vector<TimedInstr>& body, const std::vector<BodyOperand>& operands);
 /// Sorts by time, drops what nothing stores, and numbers the phases.
 void finish_body(KernelSpec& spec, const std::vector<TimedInstr>& body);
 /// Operands that are read come first: a written one may take over an earlier one.
