@@ -162,16 +162,42 @@ TEST(CpuKernel, ShortRowsKnownAtRunTime) {
     int x = b.operand(t, false, {kRunStride, kRunStride, 1});
     int row = b.operand(t, false, {kRunStride, 0, 1});
     int backward = b.operand(t, false, {0, 0, kRunStride}), scalar = b.operand(t, false, {1, 0, 0});
+    int per_row = b.operand(t, false, {kRunStride, kRunStride, 0});
     int out = b.operand(t, true, {kRunStride, kRunStride, 1}, x);
     std::uint32_t sum = b.op(p, b.op(p, b.load(x), b.load(row)), b.load(backward));
-    b.store(out, b.op(p, sum, b.load(scalar)));
+    b.store(out, b.op(p, b.op(p, sum, b.load(per_row)), b.load(scalar)));
     b.phase(false);
     for (std::int64_t c = 1; c <= 34; ++c)
       for (std::int64_t n : {0, 1, 127, 128, 203})
         for (std::int64_t gap : {0, 1}) {
           std::int64_t w = c + gap;
+          std::vector<std::int64_t> packed{n * w + 1, w, 1};
           Launch launch(b.spec, {2, n, c},
-                        {{n * w + 1, w, 1}, {c, 0, 1}, {0, 0, -2}, {1, 0, 0}, {n * w + 1, w, 1}});
+                        {packed, {c, 0, 1}, {0, 0, -2}, {1, 0, 0}, {n, gap + 1, 0}, packed});
+          expect_same(launch, 4, 512, 8);
+          if (HasFatalFailure()) return;
+        }
+  }
+}
+
+/// Operands that lie along different axes, with short and long rows on either side.
+TEST(CpuKernel, TransposedOperands) {
+  for (DType t : {DType::F32, DType::F64, DType::I32, DType::U8}) {
+    SpecBuilder b;
+    b.spec.extents = {kRun, kRun, kRun};
+    b.spec.outer = 3;
+    int x = b.operand(t, false, {kRunStride, 1, kRunStride});
+    int y = b.operand(t, false, {kRunStride, kRunStride, 1});
+    int column = b.operand(t, false, {0, 1, 0});
+    int out = b.operand(t, true, {kRunStride, kRunStride, 1}, y);
+    b.store(out, b.op(Prim::Add, b.op(Prim::Add, b.load(x), b.load(y)), b.load(column)));
+    b.phase(false);
+    for (std::int64_t rows : {0, 1, 3, 8, 17, 40, 150})
+      for (std::int64_t columns : {1, 2, 3, 4, 5, 7, 8, 16, 19, 33, 130})
+        for (std::int64_t gap : {0, 1}) {
+          std::int64_t w = columns + gap, h = rows + gap;
+          Launch launch(b.spec, {2, rows, columns},
+                        {{h * columns, 1, h}, {w * rows, w, 1}, {}, {w * rows, w, 1}});
           expect_same(launch, 4, 512, 8);
           if (HasFatalFailure()) return;
         }

@@ -55,6 +55,20 @@ TEST(CpuReduce, EveryReductionOverShortRows) {
       }
 }
 
+/// Rows that turn out to be short when the kernel runs, packed or not.
+TEST(CpuReduce, ShortRowsKnownAtRunTime) {
+  for (DType t : {DType::F32, DType::F64, DType::I32, DType::I8})
+    for (ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::ArgMax, ReduceOp::ArgMin}) {
+      KernelSpec s = reduction(op, t, {kRun, kRun}, 1, {kRunStride, 1}, {1, 0});
+      for (std::int64_t c : {1, 2, 3, 4, 5, 8, 10, 15, 16, 17, 31, 33, 63, 64})
+        for (std::int64_t n : {3, 8, 16, 21, 40})
+          for (std::int64_t gap : {0, 2})
+            expect_same(Launch(s, {n, c}, {{c + gap, 1}, {}}, op != ReduceOp::Sum, n + c), 40, 512,
+                        20);
+      if (HasFatalFailure()) return;
+    }
+}
+
 TEST(CpuReduce, NarrowerVectorsAgree) {
   for (int bits : {256, 128})
     for (DType t : {DType::F32, DType::I64, DType::U8})
@@ -172,7 +186,9 @@ TEST(CpuReduce, SoftmaxInThreePhasesInPlace) {
       expect_same(Launch(softmax({kRun, 10}, {10, 1}, t), {n, 10}));
       expect_same(
           Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 1000}, {{1000, 1}, {1000, 1}}));
-      expect_same(Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, 10}, {{10, 1}, {10, 1}}));
+      for (std::int64_t c : {2, 3, 7, 10, 24, 30})
+        for (std::int64_t w : {c, c + 1})
+          expect_same(Launch(softmax({kRun, kRun}, {kRunStride, 1}, t), {n, c}, {{w, 1}, {w, 1}}));
       expect_same(Launch(softmax({kRun, kRun}, {1, kRunStride}, t), {n, 30}, {{1, n}, {1, n}}));
     }
     if (HasFatalFailure()) return;

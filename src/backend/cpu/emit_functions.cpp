@@ -16,17 +16,18 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLog2E = 1.442695040888963387;
 constexpr double kTwoOverPi = 0.6366197723675813824;
 
-/// e^r - 1 = r + r^2 P(r) for |r| <= ln(2) / 2: 2^-26 and 2^-55.
-V MathEmitter::expm1_poly(V r) {
-  V p = poly(r,
-             {0.4999999701976776123, 0.1666654199361801147, 4.166749492287635803e-2,
-              8.366725407540798187e-3, 1.386548508889973164e-3},
-             {0.5000000000000005551, 0.1666666666666659080, 4.166666666657301010e-2,
-              8.333333333388094968e-3, 1.388888893269381005e-3, 1.984126972337930505e-4,
-              2.480150396905611503e-5, 2.755740245058765366e-6, 2.762654703082490572e-7,
-              2.505578303082601361e-8});
-  return fma(b.CreateFMul(r, r), p, r);
+/// P of e^r - 1 = r + r^2 P(r) for |r| <= ln(2) / 2: 2^-26 and 2^-55.
+V MathEmitter::exp_tail(V r) {
+  return poly(r,
+              {0.4999999701976776123, 0.1666654199361801147, 4.166749492287635803e-2,
+               8.366725407540798187e-3, 1.386548508889973164e-3},
+              {0.5000000000000005551, 0.1666666666666659080, 4.166666666657301010e-2,
+               8.333333333388094968e-3, 1.388888893269381005e-3, 1.984126972337930505e-4,
+               2.480150396905611503e-5, 2.755740245058765366e-6, 2.762654703082490572e-7,
+               2.505578303082601361e-8});
 }
+
+V MathEmitter::expm1_poly(V r) { return fma(b.CreateFMul(r, r), exp_tail(r), r); }
 
 /// x - n ln 2
 V MathEmitter::reduce_exp(V x, V n) {
@@ -36,9 +37,26 @@ V MathEmitter::reduce_exp(V x, V n) {
 
 V MathEmitter::exp(V x) {
   x = clamp_below(clamp_above(x, pick(x, 89, 710)), pick(x, -104, -746));
+  if (!host_.avx512) return exp_within(x);
   V n = unary(Intrinsic::roundeven, b.CreateFMul(x, number(x, kLog2E)));
   V q = expm1_poly(reduce_exp(x, n));
   return scale(b.CreateFAdd(q, number(x, 1)), n);
+}
+
+/// For x within the clamps of exp, where no instruction scales by powers of two. The whole number n
+/// comes to lie in the low bits of `near`; 2^n is made in two steps, one of them 2^64 (2^512) or
+/// its inverse, so that subnormal results are rounded once.
+V MathEmitter::exp_within(V x) {
+  const bool f32 = single(x);
+  V magic = pick(x, 12582912.0, 6755399441055744.0);
+  V near = fma(x, number(x, kLog2E), magic);
+  V r = reduce_exp(x, b.CreateFSub(near, magic));
+  V y = fma(fma(exp_tail(r), r, number(x, 1)), r, number(x, 1));
+  V exponent = b.CreateShl(bits(near), integer(bits(x), f32 ? 23 : 52));
+  V negative = b.CreateICmpSLT(bits(x), integer(bits(x), 0));
+  V up = pick(x, 0x1p64, 0x1p512), down = pick(x, 0x1p-64, 0x1p-512);
+  V first = b.CreateAdd(exponent, bits(b.CreateSelect(negative, up, down)));
+  return b.CreateFMul(b.CreateFMul(y, from_bits(first, x)), b.CreateSelect(negative, down, up));
 }
 
 V MathEmitter::exp2(V x) {
@@ -279,7 +297,28 @@ V MathEmitter::erfc(V x) {
 }
 
 /// |x| < 0.9 or 1: x + x P(x^2), 2^-30 and 2^-56. Beyond: 1 - erfc(|x|).
+/// x + x P(x^2) below 0.93, else 1 - 2^(x Q(x)) with 2^g as a polynomial: 2^-24.
+V MathEmitter::erf_single(V x) {
+  auto horner = [&](V at, std::initializer_list<double> c) { return poly(at, c, {0}); };
+  V ax = unary(Intrinsic::fabs, x), t = clamp_above(ax, number(x, 4));
+  V p = horner(b.CreateFMul(x, x), {1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2,
+                                    4.99119423e-3, -5.96761703e-4});
+  V small = fma(x, p, x);
+  V q = horner(t,
+               {-1.6283951997756958, -0.9158901572227478, -0.1540479063987732, 0.034992024302482605,
+                -0.005603376310318708, 0.0005528365727514029, -2.4937484340625815e-05});
+  V e = b.CreateFMul(q, t);
+  V n = unary(Intrinsic::roundeven, e);
+  V g = horner(b.CreateFSub(e, n),
+               {1.0000001192092896, 0.6931471824645996, 0.2402210682630539, 0.05550327152013779,
+                0.009676046669483185, 0.0013400441966950893});
+  V rest = b.CreateFMul(g, power_of_two(near_integer(n)));
+  V large = copysign(b.CreateFSub(number(x, 1), rest), x);
+  return b.CreateSelect(b.CreateFCmpOLT(ax, number(x, 0.927734375)), small, large);
+}
+
 V MathEmitter::erf(V x) {
+  if (single(x)) return erf_single(x);
   V ax = unary(Intrinsic::fabs, x);
   V p = poly(b.CreateFMul(x, x),
              {0.1283791661262512207, -0.3761263191699981689, 0.1128368154168128967,

@@ -14,6 +14,10 @@ using Mode = VectorPlan::Mode;
 
 // Below this a result may still be in the last cache when it is needed.
 constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
+// Of the vector axis, before the next piece of the turned one: what it touches stays in caches.
+constexpr std::int64_t kTurnedBlock = 128;
+constexpr std::int64_t kStripColumns = 256;
+constexpr std::int64_t kRowChunk = 64;  // whole vectors, whatever the period
 constexpr std::int64_t kPrefetchBytes = 2048, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
@@ -25,6 +29,7 @@ struct KernelEmitter::Scope {
         row(e.flat_row_),
         column(e.flat_column_),
         start(e.flat_start_),
+        remaining(e.remaining_),
         copies(e.copies_),
         in(e.in_vectors_) {}
   ~Scope() {
@@ -34,13 +39,14 @@ struct KernelEmitter::Scope {
     e.flat_row_ = row;
     e.flat_column_ = column;
     e.flat_start_ = start;
+    e.remaining_ = remaining;
     e.copies_ = copies;
     e.in_vectors_ = in;
     e.philox_.clear();  // values of an inner block do not reach the blocks behind it
   }
   KernelEmitter& e;
   std::vector<V> pointer, index, mask;
-  V row, column, start;
+  V row, column, start, remaining;
   unsigned copies;
   bool in;
 };
@@ -85,16 +91,14 @@ void KernelEmitter::emit() {
 
   std::vector<std::size_t> axes;
   for (std::size_t axis = 0; axis < s.outer; ++axis)
-    if (!plan.is_vector_axis(axis)) axes.push_back(axis);
+    if (!plan.is_vector_axis(axis) && axis != plan.turn_axis) axes.push_back(axis);
   auto points = [&] {
     bool across = plan.mode == Mode::Outer || plan.mode == Mode::Flat;
     if (!across) return outer_point();
-    if (plan.rows) return row_by_row();
-    bool long_inner = s.outer < s.rank() && !plan.unroll_inner;
-    std::vector<KernelSpec::Phase> outer;
-    for (const KernelSpec::Phase& p : s.phases)
-      if (!p.inner) outer.push_back(p);
-    vector_loop(long_inner ? plan.unroll : 1, outer, [&] { outer_point(); });
+    if (plan.rows) return rows_or_strips();
+    if (plan.turns() && plan.turn_axis < s.outer) return turned_points();
+    if (runtime_period()) return chunks_of_rows();
+    vector_points();
   };
   if (s.outer == 0)
     when(b.CreateICmpSLT(begin_, end_), points);
@@ -163,10 +167,9 @@ void KernelEmitter::enter_flat(V position) {
 /// result that begins with a row needs vector k % period of the copy.
 void KernelEmitter::repeat_rows() {
   next_repeated_ = math.local(b.getInt64Ty());
-  b.CreateStore(i64(0), next_repeated_);
   V vectors = b.CreateAdd(period_, i64(plan.unroll - 1));
   for (std::size_t o = 0; o < s.operands.size(); ++o) {
-    if (contiguous(o) || uniform(o)) continue;
+    if (contiguous(o) || uniform(o) || one_per_row(o)) continue;
     Type* scalar = memory_type(s.operands[o].dtype);
     auto* type = FixedVectorType::get(scalar, lanes);
     AllocaInst* rows = math.local(ArrayType::get(type, kMaxRuntimePeriod + plan.unroll - 1));
@@ -183,6 +186,12 @@ void KernelEmitter::repeat_rows() {
       b.CreateStore(b.CreateSelect(b.CreateICmpEQ(j, period_), i64(0), j), column);
     });
   }
+}
+
+/// The result begins with a row.
+void KernelEmitter::start_rows() {
+  if (!next_repeated_) repeat_rows();
+  b.CreateStore(i64(0), next_repeated_);
 }
 
 /// After `copies` vectors of the result.
@@ -208,7 +217,7 @@ void KernelEmitter::nest(const std::vector<std::size_t>& axes, std::size_t at,
 void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSpec::Phase>& hoisted,
                                 const std::function<void()>& body) {
   bool flat = plan.mode == Mode::Flat;
-  Range range = range_of(flat ? plan.axis - 1 : plan.axis);
+  Range range = vector_range_ ? *vector_range_ : range_of(flat ? plan.axis - 1 : plan.axis);
   if (flat) {
     period_ = plan.period ? i64(plan.period) : extent_[plan.axis];
     range.begin = b.CreateMul(range.begin, period_);
@@ -218,7 +227,7 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
   when(b.CreateICmpSLT(range.begin, range.end), [&] {
     Scope scope(*this);
     for (const KernelSpec::Phase& p : hoisted) hoist(p);
-    if (runtime_period()) repeat_rows();
+    if (runtime_period()) start_rows();
     std::vector<bool> ready = ready_;
     V middle = range.begin;
     if (!plan.masked_only) {
@@ -246,10 +255,31 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
       });
       ready_ = ready;
     }
-    loop({middle, range.end}, i64(tail_copies * lanes),
-         [&](V i) { at_vectors(i, tail_copies, b.CreateSub(range.end, i), body); });
+    vector_tail({middle, range.end}, tail_copies, body);
     ready_.assign(ready_.size(), false);
   });
+}
+
+/// What whole vectors have left. Up to `copies` vectors run at once, since each has its own inner
+/// loops: whole ones by halves, down to kMaskedCopies, then the rest under masks.
+void KernelEmitter::vector_tail(Range range, unsigned copies, const std::function<void()>& body) {
+  constexpr unsigned kMaskedCopies = 4;
+  auto masked = [&](V from, unsigned count) {
+    at_vectors(from, count, b.CreateSub(range.end, from), body);
+  };
+  if (copies == 1) return loop(range, i64(lanes), [&](V i) { masked(i, 1); });
+  for (unsigned count = plan.masked_only ? 0 : copies / 2; count >= kMaskedCopies; count /= 2) {
+    V left = b.CreateSub(range.end, range.begin), size = i64(count * lanes);
+    V fits = b.CreateICmpSGE(left, size);
+    when(fits, [&] { at_vectors(range.begin, count, nullptr, body); });
+    range.begin = b.CreateSelect(fits, b.CreateAdd(range.begin, size), range.begin);
+  }
+  V left = b.CreateSub(range.end, range.begin);
+  for (unsigned count = std::min(copies, kMaskedCopies); count > 0; count /= 2) {
+    V is_more = b.CreateICmpSGT(left, i64(count / 2 * lanes));
+    V is_all = b.CreateICmpSLE(left, i64(count * lanes));
+    when(b.CreateAnd(is_more, is_all), [&] { masked(range.begin, count); });
+  }
 }
 
 /// Whole vectors of this operand are whole cache lines, written once and not read here.
@@ -302,6 +332,7 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   copies_ = copies;
   mask_.assign(copies, nullptr);
   tile_in_.clear();
+  remaining_ = remaining;
   if (remaining) {
     V limit = b.CreateBinaryIntrinsic(Intrinsic::smin, remaining, i64(1 << 20));
     V wide = b.CreateVectorSplat(lanes, b.CreateTrunc(limit, b.getInt32Ty()));
@@ -334,6 +365,63 @@ void KernelEmitter::outer_point() {
       run(phase);
 }
 
+/// Vectors of outer points.
+void KernelEmitter::vector_points() {
+  bool long_inner = s.outer < s.rank() && !plan.unroll_inner;
+  std::vector<KernelSpec::Phase> outer;
+  for (const KernelSpec::Phase& p : s.phases)
+    if (!p.inner) outer.push_back(p);
+  vector_loop(long_inner ? plan.unroll : 1, outer, [&] { outer_point(); });
+}
+
+/// Partial reductions of few columns stay in registers; of many, memory is best read as it lies.
+/// Each column is folded in the same order.
+void KernelEmitter::rows_or_strips() {
+  V few = b.CreateICmpSLE(extent_[plan.axis], i64(kStripColumns));
+  when(few, [&] { vector_points(); });
+  by_rows_ = true;
+  when(b.CreateNot(few), [&] { row_by_row(); });
+  by_rows_ = false;
+}
+
+/// Short rows, packed: what has one element per row is repeated along it, chunk by chunk, so that
+/// it is read as the others are.
+void KernelEmitter::chunks_of_rows() {
+  std::vector<std::size_t> per_row;
+  for (std::size_t o = 0; o < s.operands.size(); ++o)
+    if (one_per_row(o)) per_row.push_back(o);
+  if (per_row.empty()) return vector_points();
+  V period = extent_[plan.axis];
+  std::map<std::size_t, V> room;
+  for (std::size_t o : per_row) {
+    Type* scalar = memory_type(s.operands[o].dtype);
+    room[o] = math.local(ArrayType::get(scalar, kRowChunk * kMaxRuntimePeriod + lanes));
+  }
+  period_ = period;
+  repeat_rows();
+  Range all = range_of(plan.axis - 1);
+  loop(all, i64(kRowChunk), [&](V first) {
+    Scope scope(*this);
+    V last = b.CreateBinaryIntrinsic(Intrinsic::smin, all.end, b.CreateAdd(first, i64(kRowChunk)));
+    for (std::size_t o : per_row) {
+      Type* scalar = memory_type(s.operands[o].dtype);
+      Align align(size_of(s.operands[o].dtype));
+      // What a vector writes beyond its row, the next row writes again.
+      loop({first, last}, i64(1), [&](V r) {
+        V from = b.CreateGEP(scalar, pointer_[o], b.CreateMul(r, stride_[o][plan.axis - 1]));
+        V x = b.CreateVectorSplat(lanes, b.CreateAlignedLoad(scalar, from, align));
+        V row = b.CreateGEP(scalar, room[o], b.CreateMul(b.CreateSub(r, first), period));
+        loop({i64(0), period}, i64(lanes),
+             [&](V c) { b.CreateAlignedStore(x, b.CreateGEP(scalar, row, c), align); });
+      });
+      pointer_[o] = b.CreateGEP(scalar, room[o], b.CreateNeg(b.CreateMul(first, period)));
+    }
+    vector_range_ = Range{first, last};
+    vector_points();
+    vector_range_.reset();
+  });
+}
+
 void KernelEmitter::row_by_row() {
   vector_loop(1, {}, [&] { start_partials(); });
   std::vector<std::size_t> axes(s.rank() - s.outer);
@@ -346,9 +434,41 @@ void KernelEmitter::row_by_row() {
   });
 }
 
+/// All points of the vector axis and the turned one, both outer axes, in blocks.
+void KernelEmitter::turned_points() {
+  Range all = range_of(plan.axis), turn = range_of(plan.turn_axis);
+  auto least = [&](V x, V y) { return b.CreateBinaryIntrinsic(Intrinsic::smin, x, y); };
+  loop(all, i64(kTurnedBlock), [&](V first) {
+    vector_range_ = Range{first, least(all.end, b.CreateAdd(first, i64(kTurnedBlock)))};
+    loop(turn, i64(kTurnedPiece), [&](V begin) {
+      turn_begin_ = begin;
+      turn_count_ = least(i64(kTurnedPiece), b.CreateSub(turn.end, begin));
+      vector_loop(1, {}, [&] { turned_piece(); });
+    });
+    vector_range_.reset();
+  });
+}
+
+/// A vector of points, for each point of a piece of the turned axis.
+void KernelEmitter::turned_piece() {
+  for (const KernelSpec::Phase& phase : s.phases) {
+    open_tiles(phase);
+    loop({turn_begin_, b.CreateAdd(turn_begin_, turn_count_)}, i64(1), [&](V i) {
+      Scope scope(*this);
+      enter(plan.turn_axis, i);
+      run(phase);
+    });
+    close_tiles();
+  }
+}
+
 void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
   for (std::uint32_t i = phase.begin; i < phase.end; ++i)
     if (s.body[i].prim == Prim::Reduce) start_reduce(i);
+  if (plan.turns()) {
+    turn_begin_ = i64(0);
+    turn_count_ = extent_[plan.turn_axis];
+  }
   open_tiles(phase);
   std::vector<std::size_t> axes;
   for (std::size_t axis = s.outer; axis < s.rank(); ++axis)
@@ -433,27 +553,36 @@ Function* add_function(const HostCpu& host, const std::string& name, Module& mod
   return f;
 }
 
+Value* read_int(IRBuilder<>& b, Function* f, std::size_t at) {
+  return b.CreateLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt64Ty(), f->getArg(1), at));
+}
+
 /// Rows are short and packed, and there are enough of them to be worth the preparation.
 Value* has_short_rows(IRBuilder<>& b, const KernelSpec& s, Function* f, unsigned lanes) {
   constexpr std::int64_t kFewRows = 128;
   std::size_t last = s.rank() - 1;
-  auto read = [&](std::size_t at) {
-    return b.CreateLoad(b.getInt64Ty(), b.CreateConstGEP1_64(b.getInt64Ty(), f->getArg(1), at));
-  };
   auto i64 = [&](std::int64_t v) { return b.getInt64(v); };
-  Value* period = read(last);
-  Value* rows = last == 1 ? b.CreateSub(f->getArg(3), f->getArg(2)) : read(last - 1);
+  Value* period = read_int(b, f, last);
+  Value* rows = last == 1 ? b.CreateSub(f->getArg(3), f->getArg(2)) : read_int(b, f, last - 1);
   Value* yes = b.CreateICmpULE(b.CreateSub(period, i64(1)), i64(kMaxRuntimePeriod - 1));
   yes = b.CreateAnd(yes, b.CreateICmpNE(period, i64(lanes)));
   yes = b.CreateAnd(yes, b.CreateICmpSGE(rows, i64(kFewRows)));
   for (std::size_t o = 0; o < s.operands.size(); ++o)
-    if (std::int64_t stride = s.operands[o].strides[last - 1]; stride != 0) {
+    if (std::int64_t stride = s.operands[o].strides[last - 1];
+        stride != 0 && s.operands[o].strides[last] != 0) {
       bool known = stride != KernelSpec::Operand::kRuntimeStride;
-      Value* v =
-          known ? i64(stride) : static_cast<Value*>(read(s.rank() + o * s.rank() + last - 1));
+      Value* v = known ? i64(stride) : read_int(b, f, s.rank() + o * s.rank() + last - 1);
       yes = b.CreateAnd(yes, b.CreateICmpEQ(v, period));
     }
   return yes;
+}
+
+/// The form's short axis is short, and its vector axis is not. Extents alone decide it, so results
+/// do not depend on how the points are shared.
+Value* holds(IRBuilder<>& b, Function* f, const KernelForm& form) {
+  Value* is_short = b.CreateICmpSLE(read_int(b, f, form.short_axis), b.getInt64(form.longest));
+  Value* is_long = b.CreateICmpSGE(read_int(b, f, form.plan.axis), b.getInt64(form.plan.lanes));
+  return b.CreateAnd(is_short, is_long);
 }
 
 }  // namespace
@@ -463,24 +592,31 @@ void emit_kernel(const KernelSpec& spec, const HostCpu& host, const std::string&
   Function* f = add_function(host, symbol, module);
   VectorPlan plan = plan_vectors(spec, host);
   std::optional<VectorPlan> short_rows = plan_short_rows(spec, host);
-  if (!short_rows) return KernelEmitter(spec, plan, host, f).emit();
+  std::optional<KernelForm> turned = plan_turned_rows(spec, host);
+  if (!short_rows && !turned) return KernelEmitter(spec, plan, host, f).emit();
 
-  // Two forms; which one holds is known when it runs.
-  Function* any = add_function(host, symbol + "_any", module);
-  Function* rows = add_function(host, symbol + "_short_rows", module);
-  for (Function* form : {any, rows}) form->setLinkage(Function::InternalLinkage);
-  KernelEmitter(spec, plan, host, any).emit();
-  KernelEmitter(spec, *short_rows, host, rows).emit();
+  // Several forms; which one holds is known when it runs.
   LLVMContext& c = module.getContext();
   IRBuilder<> b(BasicBlock::Create(c, "entry", f));
-  auto* if_short = BasicBlock::Create(c, "short_rows", f);
-  auto* if_any = BasicBlock::Create(c, "any", f);
-  b.CreateCondBr(has_short_rows(b, spec, f, short_rows->lanes), if_short, if_any);
-  for (auto [block, form] : {std::pair(if_short, rows), std::pair(if_any, any)}) {
-    b.SetInsertPoint(block);
-    b.CreateCall(form, {f->getArg(0), f->getArg(1), f->getArg(2), f->getArg(3)})->setTailCall();
+  auto call = [&](const char* name, const VectorPlan& form) {
+    Function* g = add_function(host, symbol + name, module);
+    g->setLinkage(Function::InternalLinkage);
+    KernelEmitter(spec, form, host, g).emit();
+    b.CreateCall(g, {f->getArg(0), f->getArg(1), f->getArg(2), f->getArg(3)})->setTailCall();
     b.CreateRetVoid();
-  }
+  };
+  auto call_if = [&](Value* condition, const char* name, const VectorPlan& form) {
+    auto* yes = BasicBlock::Create(c, "yes", f);
+    auto* no = BasicBlock::Create(c, "no", f);
+    b.CreateCondBr(condition, yes, no);
+    b.SetInsertPoint(yes);
+    call(name, form);
+    b.SetInsertPoint(no);
+  };
+  if (short_rows)
+    call_if(has_short_rows(b, spec, f, short_rows->lanes), "_short_rows", *short_rows);
+  if (turned) call_if(holds(b, f, *turned), "_turned", turned->plan);
+  call("_any", plan);
 }
 
 }  // namespace snug

@@ -59,6 +59,9 @@ class MathEmitter {
   V bits(V x);
   V from_bits(V i, V like);
 
+  V exp_tail(V r);
+  V exp_within(V x);
+  V erf_single(V x);
   V expm1_poly(V r);
   V reduce_exp(V x, V n);
   V exp(V x);

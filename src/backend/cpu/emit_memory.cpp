@@ -30,8 +30,15 @@ bool KernelEmitter::uniform(std::size_t o) const {
   return true;
 }
 
+/// Short rows: it is repeated along them before it is read, see chunks_of_rows.
+bool KernelEmitter::one_per_row(std::size_t o) const {
+  const auto& strides = s.operands[o].strides;
+  return runtime_period() && strides[plan.axis] == 0 && strides[plan.axis - 1] != 0;
+}
+
 bool KernelEmitter::contiguous(std::size_t o) const {
   const auto& strides = s.operands[o].strides;
+  if (one_per_row(o)) return true;
   if (strides[plan.axis] != 1) return false;
   if (runtime_period()) return strides[plan.axis - 1] != 0;
   return plan.mode != Mode::Flat || strides[plan.axis - 1] == plan.period;
@@ -82,8 +89,7 @@ Value* KernelEmitter::load(std::size_t o, unsigned copy) {
     return to_register(t, b.CreateAlignedLoad(scalar, pointer_[o], align));
   auto* type = FixedVectorType::get(scalar, lanes);
   if (auto tile = tile_in_.find({o, copy}); tile != tile_in_.end())
-    return to_register(
-        t, b.CreateLoad(type, tile_slot(tile->second, type, flat_position(s.outer, s.rank()))));
+    return to_register(t, b.CreateLoad(type, tile_slot(tile->second, type, tile_point())));
   if (auto rows = repeated_.find(o); rows != repeated_.end()) {
     V at = b.CreateAdd(b.CreateLoad(b.getInt64Ty(), next_repeated_), i64(copy));
     return to_register(t, b.CreateLoad(type, b.CreateGEP(type, rows->second, at)));
@@ -106,7 +112,7 @@ void KernelEmitter::store(std::size_t o, unsigned copy, V value, bool vector) {
   if (!vector) {
     b.CreateAlignedStore(value, pointer_[o], align);
   } else if (auto tile = tile_out_.find({o, copy}); tile != tile_out_.end()) {
-    V slot = tile_slot(tile->second, value->getType(), flat_position(s.outer, s.rank()));
+    V slot = tile_slot(tile->second, value->getType(), tile_point());
     b.CreateStore(value, slot);
   } else if (!contiguous(o)) {
     V at = b.CreateGEP(scalar, pointer_[o], lane_offsets(o, copy));

@@ -32,6 +32,11 @@ Constant* identity(ReduceOp op, DType t, Type* type) {
 
 }  // namespace
 
+/// Short rows need few bits to count their points.
+DType KernelEmitter::position_type() const {
+  return plan.turns() && plan.turn_axis >= s.outer ? DType::I32 : DType::I64;
+}
+
 void KernelEmitter::start_reduce(std::uint32_t i) {
   const Instr& in = s.body[i];
   auto op = static_cast<ReduceOp>(in.integer);
@@ -40,14 +45,14 @@ void KernelEmitter::start_reduce(std::uint32_t i) {
   bool vector = inner || plan.varying[i];
   unsigned count = inner ? plan.unroll : vector ? copies_ : 1;
   Type* type = register_type(t, vector);
-  Type* position = register_type(DType::I64, vector);
+  Type* position = register_type(position_type(), vector);
   Accumulator acc;
   for (unsigned k = 0; k < count; ++k) {
     acc.value.push_back(math.local(type));
     b.CreateStore(identity(op, t, type), acc.value.back());
     if (!is_arg(op)) continue;
     acc.position.push_back(math.local(position));
-    b.CreateStore(ConstantInt::getSigned(position, INT64_MAX), acc.position.back());
+    b.CreateStore(ConstantInt::getSigned(position, inner ? INT64_MAX : 0), acc.position.back());
   }
   accumulators_[i] = acc;
 }
@@ -71,7 +76,7 @@ void KernelEmitter::fold_partial(std::uint32_t i) {
 }
 
 void KernelEmitter::fold(std::uint32_t i) {
-  if (plan.rows) return fold_partial(i);
+  if (by_rows_) return fold_partial(i);
   const Instr& in = s.body[i];
   auto op = static_cast<ReduceOp>(in.integer);
   DType t = s.body[in.a].dtype;
@@ -89,6 +94,7 @@ void KernelEmitter::fold(std::uint32_t i) {
       continue;
     }
     V at = flat_position(s.outer, s.rank());
+    if (!inner) at = b.CreateTrunc(at, register_type(position_type(), false));
     if (vector) at = b.CreateVectorSplat(lanes, at);
     if (inner) {
       V suffix = i64(1);
@@ -97,7 +103,7 @@ void KernelEmitter::fold(std::uint32_t i) {
       at = b.CreateAdd(at, b.CreateMul(vector_position(k, 64), b.CreateVectorSplat(lanes, suffix)));
     }
     V old_at = b.CreateLoad(at->getType(), acc.position[k]);
-    V take = better(op, t, x, at, old, old_at);
+    V take = inner ? better(op, t, x, at, old, old_at) : beats_earlier(op, t, x, old);
     if (mask) take = b.CreateAnd(take, mask);
     b.CreateStore(b.CreateSelect(take, x, old), acc.value[k]);
     b.CreateStore(b.CreateSelect(take, at, old_at), acc.position[k]);
@@ -114,7 +120,8 @@ void KernelEmitter::finish_reduce(std::uint32_t i) {
   std::vector<V> value, at;
   for (AllocaInst* a : acc.value) value.push_back(b.CreateLoad(register_type(t, vector), a));
   for (AllocaInst* a : acc.position)
-    at.push_back(b.CreateLoad(register_type(DType::I64, vector), a));
+    at.push_back(b.CreateSExt(b.CreateLoad(register_type(position_type(), vector), a),
+                              register_type(DType::I64, vector)));
   if (plan.mode == Mode::Inner) {
     auto join = [&](V& x, V& x_at, V y, V y_at) {
       if (!is_arg(op)) return void(x = combine(op, t, x, y));
@@ -160,6 +167,14 @@ Value* KernelEmitter::combine(ReduceOp op, DType t, V x, V y) {
     case ReduceOp::Any: return b.CreateOr(x, y);
     default: return b.CreateAnd(x, y);
   }
+}
+
+/// x replaces y, which comes before it: it is larger (smaller), or the first NaN.
+Value* KernelEmitter::beats_earlier(ReduceOp op, DType t, V x, V y) {
+  bool max = op == ReduceOp::ArgMax;
+  if (!is_float(t)) return compare(max ? Prim::Gt : Prim::Lt, t, x, y);
+  V beats = max ? b.CreateFCmpUGT(x, y) : b.CreateFCmpULT(x, y);
+  return b.CreateAnd(beats, b.CreateFCmpORD(y, y));
 }
 
 /// x replaces y: it is larger (smaller), or NaN, or equal and earlier.

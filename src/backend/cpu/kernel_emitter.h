@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -44,13 +45,20 @@ class KernelEmitter {
   void enter(std::size_t axis, V index);
   void enter_flat(V position);
   void repeat_rows();
+  void start_rows();
   void next_vectors(unsigned copies);
   void nest(const std::vector<std::size_t>& axes, std::size_t at, const std::function<void()>& f);
   void vector_loop(unsigned tail_copies, const std::vector<KernelSpec::Phase>& hoisted,
                    const std::function<void()>& body);
   void at_vectors(V start, unsigned copies, V remaining, const std::function<void()>& body);
   void outer_point();
+  void vector_points();
+  void vector_tail(Range range, unsigned copies, const std::function<void()>& body);
+  void rows_or_strips();
+  void chunks_of_rows();
   void row_by_row();
+  void turned_points();
+  void turned_piece();
   void inner_phase(const KernelSpec::Phase& phase);
   void unrolled_inner(std::size_t axis, const KernelSpec::Phase& phase);
   bool streams(std::size_t operand) const;
@@ -68,7 +76,9 @@ class KernelEmitter {
   void finish_reduce(std::uint32_t i);
   V combine(ReduceOp op, DType t, V x, V y);
   V better(ReduceOp op, DType t, V x, V x_at, V y, V y_at);
+  V beats_earlier(ReduceOp op, DType t, V x, V y);
   V halves(V x, bool high);
+  DType position_type() const;
 
   // emit_memory.cpp
   V load(std::size_t operand, unsigned copy);
@@ -76,6 +86,7 @@ class KernelEmitter {
   V lane_offsets(std::size_t operand, unsigned copy);  // of a gather, relative to the pointer
   bool contiguous(std::size_t operand) const;
   bool uniform(std::size_t operand) const;
+  bool one_per_row(std::size_t operand) const;
   bool runtime_period() const { return plan.mode == VectorPlan::Mode::Flat && plan.period == 0; }
   V to_register(DType t, V memory);
   V to_memory(DType t, V value);
@@ -85,12 +96,20 @@ class KernelEmitter {
   V vector_position(unsigned copy, unsigned bits);  // k * lanes + 0, 1, 2, ...
 
   // emit_tile.cpp
+  bool has_tile(std::size_t operand) const;
   void open_tiles(const KernelSpec::Phase& phase);
   void close_tiles();
+  V tile_point();
   V tile_slot(V tile, llvm::Type* type, V point);
   llvm::AllocaInst* new_tile(std::size_t operand);
   void move_tile(std::size_t operand, V memory, V tile, bool load);
-  void sort_tile(llvm::Type* scalar, V memory, V tile, bool load);
+  void sort_tile(llvm::Type* scalar, std::int64_t points, V memory, V tile, bool load);
+  void sort_if(llvm::Function* g, llvm::Type* scalar, std::int64_t points, bool load);
+  void turn_tile(std::size_t operand, V memory, V tile, bool load);
+  void load_turned(llvm::Function* g, llvm::Type* scalar);
+  void store_turned(llvm::Function* g, llvm::Type* scalar);
+  void turn_square(std::vector<V>& vectors);
+  V columns_below(V count);
   V gather_lanes(const std::vector<V>& vectors, const std::vector<std::int64_t>& elements);
 
   // emit_instr.cpp
@@ -128,8 +147,12 @@ class KernelEmitter {
   std::vector<V> pointer_, index_;
   bool in_vectors_ = false;  // inside the loop over the vector axis
   unsigned copies_ = 1;
-  std::vector<V> mask_;     // per copy; null: all lanes
-  bool streaming_ = false;  // stores go around the caches
+  std::vector<V> mask_;                            // per copy; null: all lanes
+  bool by_rows_ = false;                           // partial results are accumulated in memory
+  V remaining_ = nullptr;                          // points left for masked vectors
+  std::optional<Range> vector_range_;              // of the vector axis, if not all of it
+  V turn_begin_ = nullptr, turn_count_ = nullptr;  // the piece of the turned axis in tiles
+  bool streaming_ = false;                         // stores go around the caches
   /// Operands sorted into lanes; empty outside the phases that use them.
   std::map<std::pair<std::size_t, unsigned>, llvm::AllocaInst*> tile_in_, tile_out_;
   std::map<std::pair<llvm::Type*, bool>, llvm::Function*> tile_functions_;

@@ -13,6 +13,9 @@ constexpr std::int64_t kMaxUnrolledPoints = 64;
 constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120;
 constexpr int kMaxStreamingWeight = 16, kMaxShortRowsWeight = 30;
 constexpr std::int64_t kMaxTilePoints = 16;
+constexpr int kLightWeight = 4;  // of reductions: so many accumulators still fit registers
+constexpr int kMaxTurnedWeight = 60;
+constexpr std::int64_t kShortTurnedRows = 32;
 constexpr int kMaxPerRowWeight = 8;  // of what could be computed once for all rows
 
 /// Instructions of the machine, roughly.
@@ -94,6 +97,34 @@ bool is_tiled(const KernelSpec& s, std::size_t operand, std::size_t axis, std::i
   return strides[axis] == points;
 }
 
+/// Loads and stores of part of a vector, as the ends of rows need them, are single instructions.
+bool turns_well(DType t) { return size_of(t) == 4 || size_of(t) == 8; }
+
+/// Per operand: it lies along `turn` and not along `axis`.
+std::vector<bool> find_turned(const KernelSpec& s, std::size_t axis, std::size_t turn) {
+  std::vector<bool> turned;
+  for (const KernelSpec::Operand& o : s.operands) {
+    std::int64_t along = o.strides[axis];
+    turned.push_back(o.strides[turn] == 1 && along != 0 && along != 1 && turns_well(o.dtype));
+  }
+  return turned;
+}
+
+/// axis_cost if operands that lie along `turn` are turned.
+double turned_cost(const KernelSpec& s, std::size_t axis, std::size_t turn) {
+  double cost = 0;
+  std::vector<bool> turned = find_turned(s, axis, turn);
+  for (std::size_t o = 0; o < s.operands.size(); ++o) {
+    std::int64_t stride = s.operands[o].strides[axis];
+    cost += stride == 1 ? 1 : stride == 0 ? 0.5 : turned[o] ? 2 : s.operands[o].write ? 10 : 6;
+  }
+  return cost;
+}
+
+bool any_of(const std::vector<bool>& flags) {
+  return std::find(flags.begin(), flags.end(), true) != flags.end();
+}
+
 std::vector<bool> find_varying(const KernelSpec& s, const VectorPlan& plan) {
   std::vector<bool> varying(s.body.size());
   for (const KernelSpec::Phase& phase : s.phases) {
@@ -146,10 +177,73 @@ std::vector<std::size_t> find_partials(const KernelSpec& s, const VectorPlan& pl
 
 unsigned choose_unroll(int weight) { return weight <= 12 ? 4 : weight <= 40 ? 2 : 1; }
 
+/// Whole vectors of 32 bits, unless a good part of the work is on 64: then those fill vectors, as
+/// two of them would per instruction. Sums of float32 in float64 are such a small part behind exp.
 unsigned choose_lanes(const KernelSpec& s, const HostCpu& host) {
+  constexpr int kSmallPart = 8;
+  int narrow = 0, wide = 0;
+  bool indexed = false;
+  for (const Instr& in : s.body)
+    (size_of(in.dtype) <= 4 ? narrow : wide) += std::max(weight(in), 1);
+  for (const Instr& in : s.body)
+    indexed |= in.prim == Prim::Index || in.prim == Prim::FlatIndex || in.prim == Prim::Philox;
+  return host.vector_bits / (wide == 0 || (!indexed && kSmallPart * wide <= narrow) ? 32 : 64);
+}
+
+/// As the inner loops need them: the place of a maximum is one number per row.
+unsigned choose_lanes_across(const KernelSpec& s, const HostCpu& host) {
   bool narrow = true;
-  for (const Instr& in : s.body) narrow = narrow && size_of(in.dtype) <= 4;
-  return host.vector_bits / (narrow ? 32 : 64);
+  for (const KernelSpec::Phase& p : s.phases)
+    for (std::uint32_t i = p.begin; i < p.end && p.inner; ++i)
+      narrow = narrow && (s.body[i].prim == Prim::Reduce || size_of(s.body[i].dtype) <= 4);
+  return narrow ? host.vector_bits / 32 : choose_lanes(s, host);
+}
+
+/// Rows up to this length run faster side by side than each on its own. Those that only add up
+/// numbers soon pay more for turning than for folding lanes; a place is dear to fold.
+std::int64_t longest_turned(const KernelSpec& s, const VectorPlan& plan, const HostCpu& host) {
+  bool places = false;
+  for (const Instr& in : s.body)
+    places |= in.prim == Prim::Reduce && in.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax);
+  if (places) return kMaxTurnedInner;
+  return static_cast<int>(plan.lanes) == host.vector_bits / 32 ? 31 : 15;
+}
+
+/// The two axes in [0, outer) that lanes run along and that is turned.
+struct TurnedAxes {
+  std::size_t axis, turn;
+};
+
+std::optional<TurnedAxes> best_turned(const KernelSpec& s) {
+  std::optional<TurnedAxes> best;
+  double least = 0;
+  for (std::size_t axis = 0; axis < s.outer; ++axis)
+    for (std::size_t turn = 0; turn < s.outer; ++turn) {
+      if (turn == axis || !any_of(find_turned(s, axis, turn))) continue;
+      double cost = turned_cost(s, axis, turn);
+      if (best && cost > least) continue;
+      best = {axis, turn};
+      least = cost;
+    }
+  return best;
+}
+
+/// An elementwise kernel with lanes along `axis`.
+VectorPlan turned_plan(const KernelSpec& s, const HostCpu& host, TurnedAxes axes) {
+  VectorPlan plan;
+  plan.mode = Mode::Outer;
+  plan.lanes = choose_lanes(s, host);
+  plan.axis = axes.axis;
+  plan.turn_axis = axes.turn;
+  plan.turned = find_turned(s, axes.axis, axes.turn);
+  plan.varying = find_varying(s, plan);
+  return plan;
+}
+
+bool may_turn(const KernelSpec& s) {
+  int total = 0;
+  for (const KernelSpec::Phase& p : s.phases) total += phase_weight(s, p);
+  return s.outer >= 2 && s.outer == s.rank() && !s.block && total <= kMaxTurnedWeight;
 }
 
 }  // namespace
@@ -181,6 +275,10 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     return plan;
   }
   plan.lanes = lanes;
+  if (!has_inner && may_turn(s))
+    if (auto axes = best_turned(s);
+        axes && turned_cost(s, axes->axis, axes->turn) < axis_cost(s, outer, lanes))
+      return turned_plan(s, host, *axes);
   if (!has_inner && fits_flat(s, lanes)) {
     plan.mode = Mode::Flat;
     plan.axis = s.outer - 1;
@@ -194,7 +292,7 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.axis = outer;
     plan.unroll_inner = short_inner && points * inner_weight <= kMaxUnrolledWeight;
     int body = plan.unroll_inner ? static_cast<int>(points) * inner_weight + total : total;
-    plan.unroll = choose_unroll(body);
+    plan.unroll = has_inner && !short_inner && body <= kLightWeight ? 8 : choose_unroll(body);
     plan.inner_points = short_inner ? points : 0;
     bool tiles = false;
     for (std::size_t o = 0; o < s.operands.size(); ++o) {
@@ -216,15 +314,52 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
   return plan;
 }
 
+namespace {
+
+/// A reduction over rows, with lanes across them.
+std::optional<KernelForm> plan_short_inner(const KernelSpec& s, const HostCpu& host) {
+  if (s.outer == 0 || s.rank() != s.outer + 1 || s.block) return std::nullopt;
+  if (s.extents[s.outer] != KernelSpec::kRuntime) return std::nullopt;
+  std::optional<std::size_t> best;
+  for (std::size_t axis = 0; axis < s.outer; ++axis)
+    if (any_of(find_turned(s, axis, s.outer)) &&
+        (!best || turned_cost(s, axis, s.outer) <= turned_cost(s, *best, s.outer)))
+      best = axis;
+  if (!best) return std::nullopt;
+  KernelForm form;
+  VectorPlan& plan = form.plan;
+  plan.mode = Mode::Outer;
+  plan.lanes = choose_lanes_across(s, host);
+  plan.axis = *best;
+  plan.turn_axis = s.outer;
+  plan.turned = find_turned(s, *best, s.outer);
+  plan.varying = find_varying(s, plan);
+  form.short_axis = s.outer;
+  form.longest = longest_turned(s, plan, host);
+  return form;
+}
+
+}  // namespace
+
+std::optional<KernelForm> plan_turned_rows(const KernelSpec& s, const HostCpu& host) {
+  if (plan_vectors(s, host).mode == Mode::Inner) return plan_short_inner(s, host);
+  VectorPlan usual = plan_vectors(s, host);
+  if (!usual.turns()) return std::nullopt;
+  // The same with the axes exchanged, for results whose rows are short.
+  TurnedAxes axes{usual.turn_axis, usual.axis};
+  if (!any_of(find_turned(s, axes.axis, axes.turn))) return std::nullopt;
+  return KernelForm{turned_plan(s, host, axes), axes.turn, kShortTurnedRows};
+}
+
 std::optional<VectorPlan> plan_short_rows(const KernelSpec& s, const HostCpu& host) {
   if (s.rank() < 2 || s.outer != s.rank() || s.block) return std::nullopt;
   std::size_t last = s.rank() - 1;
   if (s.extents[last] != KernelSpec::kRuntime) return std::nullopt;
   bool repeated = false;
   for (const KernelSpec::Operand& o : s.operands) {
-    bool row = o.strides[last - 1] == 0;
-    if (row ? o.write : o.strides[last] != 1) return std::nullopt;
-    repeated |= row && o.strides[last] != 0;
+    bool row = o.strides[last - 1] == 0, one = o.strides[last] == 0;
+    if (row || one ? o.write : o.strides[last] != 1) return std::nullopt;
+    repeated |= row != one;
   }
   int total = 0;
   for (const Instr& in : s.body) {

@@ -30,22 +30,44 @@ struct VectorPlan {
   /// lie packed one after the other, so that whole vectors of it can be sorted into lanes.
   std::int64_t inner_points = 0;
   std::vector<bool> tiled;
+  /// Outer mode: operands that lie along `turn_axis` instead of the vector axis are read and
+  /// written in squares of lanes x lanes that are turned in registers. An inner axis is turned
+  /// whole and has at most kMaxTurnedInner points; an outer one in pieces of kTurnedPiece.
+  static constexpr std::size_t kNoAxis = SIZE_MAX;
+  std::size_t turn_axis = kNoAxis;
+  std::vector<bool> turned;  // per operand
   /// Large results that nobody reads at once go around the caches, as memcpy does it.
   bool streaming = false;
   std::int64_t period = 0;  // Flat: extent of the last axis; 0: known at run time only
   /// Per instruction: differs between lanes.
   std::vector<bool> varying;
 
+  bool turns() const { return turn_axis != kNoAxis; }
   bool is_vector_axis(std::size_t a) const {
     return mode != Mode::Scalar && (a == axis || (mode == Mode::Flat && a + 1 == axis));
   }
 };
 
+inline constexpr std::int64_t kMaxTurnedInner = 64, kTurnedPiece = 16;
+
+/// How to run a kernel, if some extents are in range.
+struct KernelForm {
+  VectorPlan plan;
+  /// It holds if the extent of `short_axis` is at most `longest`, and that of the vector axis has a
+  /// whole vector.
+  std::size_t short_axis = VectorPlan::kNoAxis;
+  std::int64_t longest = 0;
+};
+
 VectorPlan plan_vectors(const KernelSpec& spec, const HostCpu& host);
 
+/// Lanes across rows that are short when the kernel runs: reductions over a last axis that is known
+/// at run time only, and elementwise kernels whose operands lie along different axes.
+std::optional<KernelForm> plan_turned_rows(const KernelSpec& spec, const HostCpu& host);
+
 /// Flat mode for a last axis whose extent is known at run time only, if the kernel allows it: its
-/// operands are packed rows, one row repeated, or one element. It holds for extents up to
-/// kMaxRuntimePeriod, if the rows are in fact packed.
+/// operands are packed rows, one row repeated, one element per row, or one element. It holds for
+/// extents up to kMaxRuntimePeriod, if the rows are in fact packed.
 inline constexpr std::int64_t kMaxRuntimePeriod = 31;
 std::optional<VectorPlan> plan_short_rows(const KernelSpec& spec, const HostCpu& host);
 
