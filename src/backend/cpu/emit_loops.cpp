@@ -16,8 +16,8 @@ using Mode = VectorPlan::Mode;
 constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
 // Of the vector axis, before the next piece of the turned one: what it touches stays in caches.
 constexpr std::int64_t kTurnedBlock = 128;
-constexpr std::int64_t kStripColumns = 256;
-constexpr std::int64_t kRowChunk = 64;  // whole vectors, whatever the period
+constexpr std::int64_t kStripBytes = 256;  // of a row: a block of rows fits the first cache
+constexpr std::int64_t kRowChunk = 64;     // whole vectors, whatever the period
 constexpr std::int64_t kPrefetchBytes = 2048, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
@@ -377,7 +377,10 @@ void KernelEmitter::vector_points() {
 /// Partial reductions of few columns stay in registers; of many, memory is best read as it lies.
 /// Each column is folded in the same order.
 void KernelEmitter::rows_or_strips() {
-  V few = b.CreateICmpSLE(extent_[plan.axis], i64(kStripColumns));
+  std::int64_t widest = 1;
+  for (const KernelSpec::Operand& o : s.operands)
+    if (!o.write) widest = std::max<std::int64_t>(widest, size_of(o.dtype));
+  V few = b.CreateICmpSLE(extent_[plan.axis], i64(kStripBytes / widest));
   when(few, [&] { vector_points(); });
   by_rows_ = true;
   when(b.CreateNot(few), [&] { row_by_row(); });

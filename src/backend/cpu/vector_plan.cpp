@@ -200,12 +200,17 @@ unsigned choose_lanes_across(const KernelSpec& s, const HostCpu& host) {
 }
 
 /// Rows up to this length run faster side by side than each on its own. Those that only add up
-/// numbers soon pay more for turning than for folding lanes; a place is dear to fold.
+/// numbers soon pay more for turning than for folding lanes; a place is dear to fold, and a
+/// function of the result is dear if it has no vector.
 std::int64_t longest_turned(const KernelSpec& s, const VectorPlan& plan, const HostCpu& host) {
   bool places = false;
   for (const Instr& in : s.body)
     places |= in.prim == Prim::Reduce && in.integer >= static_cast<std::int64_t>(ReduceOp::ArgMax);
-  if (places) return kMaxTurnedInner;
+  constexpr int kDear = 20;
+  int once = 0;
+  for (const KernelSpec::Phase& p : s.phases)
+    if (!p.inner) once += phase_weight(s, p);
+  if (places || once >= kDear) return kMaxTurnedInner;
   return static_cast<int>(plan.lanes) == host.vector_bits / 32 ? 31 : 15;
 }
 
