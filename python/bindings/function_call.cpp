@@ -81,35 +81,39 @@ PyObject* new_output(PyArray_Descr* descr, const Dims& shape) {
                               nullptr, 0, nullptr);
 }
 
-/// An array over memory from `aligned_alloc`, which it frees.
-PyObject* adopt_output(PyArray_Descr* descr, const Dims& shape, void* data) {
+using Memory = std::shared_ptr<Storage>;
+
+/// An array over memory that it keeps alive.
+PyObject* adopt_output(PyArray_Descr* descr, const Dims& shape, Memory memory) {
   Py_INCREF(descr);
   npy_intp dims[8];
   for (std::size_t i = 0; i < shape.size(); ++i) dims[i] = shape[i];
   PyObject* out = PyArray_NewFromDescr(&PyArray_Type, descr, static_cast<int>(shape.size()), dims,
-                                       nullptr, data, NPY_ARRAY_CARRAY, nullptr);
-  PyObject* owner =
-      out ? PyCapsule_New(data, nullptr,
-                          [](PyObject* c) { std::free(PyCapsule_GetPointer(c, nullptr)); })
-          : nullptr;
+                                       nullptr, memory->data(), NPY_ARRAY_CARRAY, nullptr);
+  if (!out) return nullptr;
+  auto keep = std::make_unique<Memory>(std::move(memory));
+  PyObject* owner = PyCapsule_New(keep.get(), nullptr, [](PyObject* c) {
+    delete static_cast<Memory*>(PyCapsule_GetPointer(c, nullptr));
+  });
   if (!owner) {
-    Py_XDECREF(out);
-    std::free(data);
+    Py_DECREF(out);
     return nullptr;
   }
+  keep.release();  // NOLINT(bugprone-unused-return-value): the capsule has it
   PyArray_SetBaseObject(reinterpret_cast<PyArrayObject*>(out), owner);
   return out;
 }
 
-std::byte* allocate(const Dims& shape, DType dtype) {
-  std::int64_t bytes = product(shape) * size_of(dtype);
-  std::size_t rounded = (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
-  void* p = std::aligned_alloc(64, rounded ? rounded : 64);
-  if (!p)
+Memory allocate(const Dims& shape, DType dtype) {
+  const std::int64_t bytes = product(shape) * size_of(dtype);
+  try {
+    return Storage::allocate(bytes);
+  } catch (const Error& e) {
+    if (e.fault() != Fault::Memory) throw;
     fail(Fault::Memory,
          fmt::format("there is no memory for an output of shape {}, {}", describe_shape(shape),
                      describe_bytes(static_cast<std::uint64_t>(bytes))));
-  return static_cast<std::byte*>(p);
+  }
 }
 
 /// The outputs of one call. Where the shapes of the last call are right again the arrays exist
@@ -151,7 +155,8 @@ class Outputs {
             static_cast<std::byte*>(PyArray_DATA(reinterpret_cast<PyArrayObject*>(arrays_[i])));
       } else {
         shapes_[i] = shape;
-        pointers_[i] = memory_[i] = allocate(shape, call.output_dtype(i));
+        memory_[i] = allocate(shape, call.output_dtype(i));
+        pointers_[i] = memory_[i]->data();
         as_expected_ = false;
       }
     }
@@ -174,8 +179,7 @@ class Outputs {
     for (std::size_t i = 0; i < count_; ++i) {
       if (memory_[i]) {
         Py_XDECREF(arrays_[i]);
-        arrays_[i] =
-            adopt_output(state_.output_descrs[i], shapes_[i], std::exchange(memory_[i], nullptr));
+        arrays_[i] = adopt_output(state_.output_descrs[i], shapes_[i], std::move(memory_[i]));
         if (!arrays_[i]) return nullptr;
       }
       if (shrunk_ && actual_[i].size() == shapes_[i].size() && !(actual_[i] == shapes_[i]) &&
@@ -208,10 +212,7 @@ class Outputs {
   static constexpr std::int64_t kEarlyBytes = 1 << 20;
 
   void release() {
-    for (std::size_t i = 0; i < count_; ++i) {
-      Py_XDECREF(arrays_[i]);
-      std::free(memory_[i]);
-    }
+    for (std::size_t i = 0; i < count_; ++i) Py_XDECREF(arrays_[i]);
   }
 
   PyObject* take(std::size_t i) { return std::exchange(arrays_[i], nullptr); }
@@ -230,7 +231,7 @@ class Outputs {
   FunctionState& state_;
   std::size_t count_;
   Scratch<PyObject*, 8> arrays_;
-  Scratch<std::byte*, 8> memory_;
+  Scratch<Memory, 8> memory_;
   Scratch<std::byte*, 8> pointers_;
   Scratch<Dims, 8> shapes_;
   std::vector<Dims> actual_;

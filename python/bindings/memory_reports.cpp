@@ -110,6 +110,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("high_water", &ProcessMemory::high_water)
       .def_ro("arrays", &ProcessMemory::arrays)
       .def_ro("arenas", &ProcessMemory::arenas)
+      .def_ro("kept", &ProcessMemory::kept, "Freed arrays, until somebody needs their memory.")
       .def_ro("caches", &ProcessMemory::caches, "Plans that are kept; part of not_planned.")
       .def_ro("not_planned", &ProcessMemory::not_planned)
       .def_ro("free", &ProcessMemory::free)

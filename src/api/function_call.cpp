@@ -12,6 +12,7 @@
 #include "backend/native/parallel.h"
 #include "backend/reference/interpret_graph.h"
 #include "base/interrupt.h"
+#include "base/kept_blocks.h"
 #include "base/pool.h"
 #include "base/spelling.h"
 #include "base/truth.h"
@@ -574,6 +575,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   }
   bind(c, outputs);
   require_room({}, "a call");
+  drop_old_blocks();
   RunState state;
   state.sizes = c.sizes.data();
   state.buffers = c.buffers.data();

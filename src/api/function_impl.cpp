@@ -11,6 +11,7 @@
 #include "backend/native/blas_buffers.h"
 #include "base/bytes.h"
 #include "base/fork.h"
+#include "base/kept_blocks.h"
 #include "base/log.h"
 #include "base/pool.h"
 #include "base/spelling.h"
@@ -395,6 +396,7 @@ void FunctionImpl::free() {
       if (!c->busy) c = std::make_unique<CallContext>();
     ArenaPool::shared().change_claim(std::exchange(claim_, 0), 0);
   }
+  drop_kept_blocks();
   if (stage_) stage_->free();
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/bytes.h"
+#include "base/kept_blocks.h"
 #include "base/spelling.h"
 #include "exec/arena.h"
 #include "exec/frontier_cache.h"
@@ -25,7 +26,7 @@ std::string row(const char* what, std::int64_t bytes, const std::string& remark 
 }  // namespace
 
 std::int64_t not_planned_bytes() {
-  return std::max<std::int64_t>(0, resident_bytes() - live_storage_bytes() -
+  return std::max<std::int64_t>(0, resident_bytes() - live_storage_bytes() - kept_block_bytes() -
                                        static_cast<std::int64_t>(Arena::mapped_in_process()));
 }
 
@@ -35,6 +36,7 @@ ProcessMemory process_memory() {
   m.high_water = high_water_bytes();
   m.arrays = live_storage_bytes();
   m.arenas = static_cast<std::int64_t>(Arena::mapped_in_process());
+  m.kept = kept_block_bytes();
   m.caches = kept_plan_bytes() + static_cast<std::int64_t>(FrontierCache::of_process().bytes());
   m.not_planned = not_planned_bytes();
   const FreeMemory free = free_memory();
@@ -55,6 +57,7 @@ std::string ProcessMemory::describe() const {
               fmt::format("shared variables ({}), constants and other arrays",
                           describe_bytes(static_cast<std::uint64_t>(shared))));
   text += row("arenas", arenas, "of functions");
+  text += row("kept", kept, "freed arrays, for the next ones; given back when they are needed");
   text += row("not planned", not_planned,
               fmt::format("{}; kept plans have {}",
                           spelled("process, code, libraries",

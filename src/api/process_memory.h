@@ -12,6 +12,7 @@ struct ProcessMemory {
   std::int64_t resident = 0, high_water = 0;
   std::int64_t arrays = 0;       // shared variables, constants and other arrays of ours
   std::int64_t arenas = 0;       // of functions
+  std::int64_t kept = 0;         // freed blocks, until an array or somebody else needs them
   std::int64_t caches = 0;       // plans that are kept, of `not_planned`
   std::int64_t not_planned = 0;  // resident besides: code, libraries, Python and its arrays
   std::int64_t free = 0;         // more that it may take

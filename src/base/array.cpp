@@ -1,16 +1,13 @@
 #include "base/array.h"
 
-#include <sys/mman.h>
-
 #include <cmath>
 #include <cstdlib>
 
-#include "base/huge_pages.h"
+#include "base/kept_blocks.h"
 
 namespace snug {
 namespace {
 
-constexpr std::int64_t kOwnMappingBytes = 1 << 20;
 std::atomic<std::int64_t> live_bytes{0}, shared_bytes{0};
 
 template <class F>
@@ -52,22 +49,19 @@ void Storage::count_as_shared() {
 
 std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
   std::shared_ptr<Storage> s(new Storage);
-  void* p = nullptr;
-  if (bytes >= kOwnMappingBytes) {
-    p = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) p = nullptr;
-    if (p) prefer_huge_pages(p, static_cast<std::size_t>(bytes));
-    s->mapped_ = true;
-  } else {
-    p = std::aligned_alloc(
-        64, static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64));
+  if (bytes >= kBlockBytes) {
+    const Block block = take_block(bytes);
+    s->data_ = block.data;
+    s->zero_ = block.zero;
+  } else if (bytes >= 0) {
+    const auto rounded =
+        static_cast<std::size_t>((std::max<std::int64_t>(bytes, 1) + 63) / 64 * 64);
+    s->data_ = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
   }
-  if (!p || bytes < 0)
+  if (!s->data_)
     fail_memory({.needed = static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0))},
                 fmt::format("cannot allocate {} bytes", bytes),
                 "the system refused; free memory or use smaller arrays");
-  s->data_ = static_cast<std::byte*>(p);
   s->bytes_ = bytes;
   live_bytes += bytes;
   return s;
@@ -86,8 +80,8 @@ Storage::~Storage() {
   if (keep_ || !data_) return;
   live_bytes -= bytes_;
   if (shared_) shared_bytes -= bytes_;
-  if (mapped_)
-    munmap(data_, static_cast<std::size_t>(bytes_));
+  if (bytes_ >= kBlockBytes)
+    give_block(data_, bytes_, !shared_);
   else
     std::free(data_);
 }
@@ -131,7 +125,7 @@ Array Array::empty(DType dtype, const Dims& shape) {
 
 Array Array::zeros(DType dtype, const Dims& shape) {
   Array a = empty(dtype, shape);
-  if (a.bytes() < kOwnMappingBytes) std::memset(a.data, 0, a.bytes());  // fresh mappings are zero
+  if (!a.storage->zero_at_first()) std::memset(a.data, 0, a.bytes());
   return a;
 }
 

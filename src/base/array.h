@@ -14,8 +14,8 @@
 
 namespace snug {
 
-/// Bytes with an owner. Blocks of 1 MiB and more are their own mapping, so freeing one returns it
-/// to the system at once.
+/// Bytes with an owner. Those of 1 MiB and more are blocks of base/kept_blocks.h: a freed one may
+/// be kept for the next array, but the memory of a shared variable returns to the system at once.
 class Storage {
  public:
   /// Fresh, 64-byte aligned, not initialised. Throws a Memory error that says how much was asked.
@@ -30,6 +30,7 @@ class Storage {
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
   bool foreign() const { return keep_ != nullptr; }
+  bool zero_at_first() const { return zero_; }  // all bytes were 0 when it was allocated
   /// From now on it counts as memory of a shared variable, until it is freed.
   void count_as_shared();
 
@@ -38,7 +39,7 @@ class Storage {
   std::atomic<bool> shared_{false};
   std::byte* data_ = nullptr;
   std::int64_t bytes_ = 0;
-  bool mapped_ = false;
+  bool zero_ = false;
   std::shared_ptr<void> keep_;
 };
 

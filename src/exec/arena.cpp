@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/huge_pages.h"
+#include "base/kept_blocks.h"
 #include "base/spelling.h"
 #include "target/free_memory.h"
 
@@ -47,6 +48,7 @@ void Arena::ensure(std::uint64_t bytes, std::string_view whose) {
   require_free_memory(rounded - bytes_, what);
   claim_.grow(rounded - bytes_, what);
   unmap();
+  drop_kept_blocks();  // plans do not count them
   void* p =
       mmap(nullptr, rounded + page(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) {

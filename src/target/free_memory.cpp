@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/control_groups.h"
 #include "base/error.h"
+#include "base/kept_blocks.h"
 #include "base/spelling.h"
 
 namespace snug {
@@ -88,6 +91,43 @@ FreeMemory free_memory(const MemoryFiles& files) {
 
 namespace {
 
+/// The least that the machine and the control groups give to the process in all.
+std::uint64_t memory_of_others() {
+  std::uint64_t least = number_of("/proc/meminfo", "MemTotal").value_or(UINT64_MAX);
+  for (const ControlGroup& group : control_groups("memory"))
+    if (auto limit =
+            whole_number(group.folder + (group.version == 1 ? kVersion1.limit : kVersion2.limit)))
+      least = std::min(least, *limit);
+  return least;
+}
+
+std::uint64_t recent_memory_of_others() {
+  static std::atomic<std::int64_t> looked_at{-1};
+  static std::atomic<std::uint64_t> least{0};
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::seconds>(
+                               std::chrono::steady_clock::now().time_since_epoch())
+                               .count();
+  if (looked_at != now) {
+    least = memory_of_others();
+    looked_at = now;
+  }
+  return least;
+}
+
+}  // namespace
+
+std::uint64_t share_to_keep() {
+  constexpr std::uint64_t kMost = std::uint64_t{512} << 20, kShare = 16;
+  std::uint64_t all = recent_memory_of_others();
+  rlimit limit{};
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA})
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      all = std::min<std::uint64_t>(all, limit.rlim_cur);
+  return std::min(kMost, all / kShare);
+}
+
+namespace {
+
 /// For small allocations of libraries and of the rest of the process, which nobody asks before.
 /// Libraries do not survive if they get none.
 constexpr std::uint64_t kReserve = std::uint64_t{16} << 20;
@@ -115,10 +155,14 @@ std::uint64_t for_data(const FreeMemory& free) { return less(free.bytes, reserve
 
 }  // namespace
 
-std::uint64_t free_for_data() { return for_data(free_memory()); }
+std::uint64_t free_for_data() {
+  drop_kept_blocks();
+  return for_data(free_memory());
+}
 
 void require_free_memory(std::uint64_t bytes, const std::string& what) {
-  const FreeMemory free = free_memory();
+  FreeMemory free = free_memory();
+  if (bytes > for_data(free) && drop_kept_blocks() > 0) free = free_memory();
   if (bytes <= for_data(free)) return;
   fail_memory({.needed = bytes, .allowed = for_data(free)},
               fmt::format("{} needs {} ({} bytes), but {} ({} bytes) are free{}: {}", what,
@@ -130,7 +174,9 @@ void require_free_memory(std::uint64_t bytes, const std::string& what) {
               "free memory, use a smaller batch, or give a budget: " + option("memory", "..."));
 }
 
-bool has_room(Room room) {
+namespace {
+
+bool has_room_now(Room room) {
   if (room.touched && free_memory().bytes < room.touched + kReserve) return false;
   if (!is_limited()) return true;
   // Mapping is what libraries do, and counts against both limits; nothing is touched.
@@ -139,6 +185,12 @@ bool has_room(Room room) {
   if (p == MAP_FAILED) return false;
   munmap(p, size);
   return true;
+}
+
+}  // namespace
+
+bool has_room(Room room) {
+  return has_room_now(room) || (drop_kept_blocks() > 0 && has_room_now(room));
 }
 
 void require_room(Room room, std::string_view what) {

@@ -26,8 +26,14 @@ struct FreeMemory {
 FreeMemory free_memory(const MemoryFiles& files = {});
 
 /// Of it what may go to arenas and variables: libraries need some of what a limit of the process or
-/// of its control group leaves.
+/// of its control group leaves. What is kept (base/kept_blocks.h) is given back before, as it is
+/// wherever something is not free.
 std::uint64_t free_for_data();
+
+/// How many bytes of freed blocks (base/kept_blocks.h) may be kept: at most 512 MiB, and a 16th of
+/// each limit on the memory of this process. Limits of others (machine, control groups) are looked
+/// at once a second.
+std::uint64_t share_to_keep();
 
 /// A Memory error if `bytes` more are not free: what needs them, how much is free and what limits
 /// it. A guess for the good of the user: others take and free memory, too.

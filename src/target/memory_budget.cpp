@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <new>
 
 #include "base/array.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/kept_blocks.h"
 #include "base/spelling.h"
+#include "target/free_memory.h"
 #include "target/settings.h"
 
 namespace snug {
@@ -33,12 +37,13 @@ MemoryAccount account_locked() {
   a.shared = claimed[0] + static_cast<std::uint64_t>(shared_storage_bytes());
   a.arenas = claimed[1];
   a.loaders = claimed[2];
+  a.kept = static_cast<std::uint64_t>(kept_block_bytes());
   return a;
 }
 
 bool fits(const MemoryAccount& a, std::uint64_t more) {
   return a.budget == 0 || unlimited > 0 || more == 0 ||
-         (a.total() <= a.budget && more <= a.budget - a.total());
+         (a.total() + a.kept <= a.budget && more <= a.budget - a.total() - a.kept);
 }
 
 [[noreturn]] void refuse(const MemoryAccount& a, std::uint64_t more, std::string_view what) {
@@ -57,16 +62,34 @@ bool fits(const MemoryAccount& a, std::uint64_t more) {
 /// Calls `take` under the lock once the budget allows `more`.
 template <class F>
 void when_it_fits(std::uint64_t more, std::string_view what, F&& take) {
-  for (bool reclaimed = false;; reclaimed = true) {
+  for (int asked = 0;; ++asked) {
     {
       std::lock_guard lock(mutex);
-      const MemoryAccount a = account_locked();
+      MemoryAccount a = account_locked();
+      if (asked > 0) a.kept = 0;  // what others have freed meanwhile gives way, too
       if (fits(a, more)) return take();
-      if (reclaimed) refuse(a, more, what);
+      if (asked == 2) refuse(a, more, what);
     }
-    if (auto* reclaim = reclaimer.load()) reclaim();
+    if (asked == 0)
+      drop_kept_blocks();
+    else if (auto* reclaim = reclaimer.load())
+      reclaim();
   }
 }
+
+/// How many bytes of freed blocks may be kept: a share of what the process may have, within its
+/// budget.
+std::int64_t most_to_keep() try {
+  const std::uint64_t most = share_to_keep();
+  const MemoryAccount a = memory_account();
+  if (a.budget == 0) return static_cast<std::int64_t>(most);
+  const std::uint64_t left = a.budget > a.total() ? a.budget - a.total() : 0;
+  return static_cast<std::int64_t>(std::min(most, left));
+} catch (const std::bad_alloc&) {
+  return 0;
+}
+
+[[maybe_unused]] const bool bounded = (set_kept_bound(most_to_keep), true);
 
 }  // namespace
 

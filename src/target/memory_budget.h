@@ -14,6 +14,8 @@ struct MemoryAccount {
   std::uint64_t arenas = 0;   // of functions, idle ones included
   std::uint64_t loaders = 0;  // what loaders may take for their queues
   std::uint64_t total() const { return shared + arenas + loaders; }
+  /// Freed blocks (base/kept_blocks.h): within the budget, too, but they give way to all else.
+  std::uint64_t kept = 0;
 };
 MemoryAccount memory_account();
 
@@ -22,7 +24,8 @@ MemoryAccount memory_account();
 void set_memory_budget(std::uint64_t bytes);
 std::uint64_t memory_budget();
 
-/// Called where the budget is too small, before that is an error: gives back what nobody uses.
+/// Called where the budget is too small even without kept blocks, before that is an error: gives
+/// back what nobody uses.
 void set_memory_reclaimer(void (*reclaim)());
 
 /// Bytes that count against the budget as long as this lives. Threads may make claims at once.

@@ -320,3 +320,29 @@ except MemoryError as error:
         assert out.stdout == "300.0\n", out
     else:
         assert out.stdout == "300.0\n" or f"bytes) are free: {limit}" in out.stdout, out
+
+
+# What is kept of results counts as free.
+RESULTS = """
+import resource
+import numpy as np, snug, snug.tensor as T
+x = T.fvector("x")
+f = snug.function([x], x * 2 + 1)
+values = np.ones(4 << 20, "float32")
+f(values)
+with open("/proc/self/status") as file:
+    used = next(int(l.split()[1]) * 1024 for l in file if l.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20), resource.RLIM_INFINITY))
+for _ in range(3):
+    assert f(values).sum() == 3 * values.size
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    assert snug.process_memory().kept <= limit // 16
+assert snug.process_memory().kept == values.nbytes
+w = snug.shared(np.broadcast_to(np.float32(1), 34 << 20), "w")  # 136 MiB
+assert snug.process_memory().kept == 0
+print("fits")
+"""
+
+
+def test_kept_results_give_way_to_a_limit_of_the_process():
+    assert in_a_process(RESULTS) == "fits\n"

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import re
 import subprocess
 import sys
@@ -448,3 +449,58 @@ def test_plans_beyond_what_libraries_count(rows):
     assert snug.function([x], T.dot(x, w)).memory((rows, 784)).outputs == 40 * rows
     conv = snug.function([images], T.nnet.conv2d(images, filters))
     assert conv.memory((rows, 4, 5, 5)).outputs == 4 * 8 * 9 * rows
+
+
+# ---- freed results are kept
+
+
+def chain():
+    x = T.fvector("x")
+    return snug.function([x], (x * 2 + 1) * x)
+
+
+def test_results_use_the_memory_of_earlier_ones():
+    f, values = chain(), np.arange(3 * MIB, dtype="float32") % 1000
+    wanted = (values * 2 + 1) * values
+    first = f(values)
+    address = first.ctypes.data
+    np.testing.assert_array_equal(first, wanted)
+    before = snug.process_memory()
+    assert before.arrays >= 12 * MIB  # the caller's result
+    del first
+    kept = snug.process_memory()
+    assert kept.kept >= 12 * MIB and kept.arrays == before.arrays - 12 * MIB
+    assert "freed arrays, for the next ones" in str(kept)
+    again = f(values)
+    assert again.ctypes.data == address
+    np.testing.assert_array_equal(again, wanted)
+    other = f(values)  # while the first is held
+    assert other.ctypes.data != address
+    np.testing.assert_array_equal(again, wanted)
+    del again, other
+    f.free()
+    assert snug.process_memory().kept == 0
+
+
+def test_results_that_are_kept_leave_room_to_a_budget():
+    f = chain()
+    f(np.ones(3 * MIB, "float32"))
+    start = snug.process_memory()
+    assert start.kept >= 12 * MIB
+    with snug.config.change_flags(memory=start.counted + 8 * MIB):
+        w = snug.shared(np.zeros(7 * MIB // 4, "float32"), "w")
+        assert snug.process_memory().kept <= MIB
+        f(np.ones(3 * MIB, "float32"))
+        assert snug.process_memory().kept <= MIB
+        assert w.get_value(borrow=True).nbytes == 7 * MIB
+
+
+def test_a_child_of_fork_has_memory_of_its_own():
+    f, values = chain(), np.ones(3 * MIB, "float32")
+    address = f(values).ctypes.data
+    child = os.fork()
+    if child == 0:
+        good = snug.process_memory().kept == 0 and float(f(values).sum()) == 3.0 * values.size
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert f(values).ctypes.data == address
