@@ -204,5 +204,92 @@ TEST(ConvShapes, PointwiseWithStridesAndFewChannels) {
         }
 }
 
+/// Wide filters, one row of taps, few pixels, small groups: where oneDNN's fast code ends. Large
+/// enough to be cut into parts.
+const Conv kOddShapes[] = {
+    {.n = 6, .c = 1, .o = 20, .in = {1, 16, 60}, .taps = {1, 3, 60}, .out = {1, 14, 1}},
+    {.n = 3,
+     .c = 2,
+     .o = 10,
+     .in = {1, 9, 50},
+     .taps = {1, 3, 49},
+     .out = {1, 9, 50},
+     .low = {0, 1, 24},
+     .high = {0, 1, 24}},
+    {.n = 8, .c = 40, .o = 48, .in = {1, 5, 30}, .taps = {1, 1, 25}, .out = {1, 5, 6}},
+    {.n = 1,
+     .c = 384,
+     .o = 512,
+     .in = {1, 2, 3},
+     .taps = {1, 3, 3},
+     .out = {1, 2, 3},
+     .low = {0, 1, 1},
+     .high = {0, 1, 1}},
+    {.n = 9,
+     .c = 12,
+     .o = 24,
+     .groups = 6,
+     .in = {1, 40, 40},
+     .taps = {1, 3, 3},
+     .out = {1, 40, 40},
+     .low = {0, 1, 1},
+     .high = {0, 1, 1}},
+    {.n = 2,
+     .c = 70,
+     .o = 72,
+     .in = {1, 24, 24},
+     .taps = {1, 3, 3},
+     .out = {1, 8, 12},
+     .stride = {1, 3, 2},
+     .dilation = {1, 1, 1}},
+};
+
+TEST(ConvShapes, WhereFastCodeEnds) {
+  for (Conv s : kOddShapes) {
+    for (int k = 1; k < 3; ++k)  // the last window ends where the images do
+      s.in[k] = (s.out[k] - 1) * s.stride[k] + s.taps[k] - s.low[k] - s.high[k];
+    SCOPED_TRACE(s.describe());
+    check(s, 4);  // all three results
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+/// Not a number and infinity where filters and gradients meet padding, which takes no part.
+TEST(ConvShapes, PaddingTakesNoPart) {
+  for (Conv s : kOddShapes) {
+    for (int k = 1; k < 3; ++k) {
+      s.low[k] = s.high[k] = 1;
+      s.out[k] = (s.in[k] + 2 - s.taps[k]) / s.stride[k] + 1;
+    }
+    s.n = 1;
+    SCOPED_TRACE(s.describe());
+    const Array xv = random_array(s.x(), 1);
+    Array wv = random_array(s.w(), 2), gv = random_array(s.y(), 3);
+    wv.set_double(0, std::nan(""));
+    wv.set_double(wv.size() - 1, INFINITY);
+    gv.set_double(0, INFINITY);
+    std::vector<double> y(gv.size()), dw(wv.size());
+    s.each([&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+      y[yi] += xv.at_double(xi) * wv.at_double(wi);
+      dw[wi] += xv.at_double(xi) * gv.at_double(yi);
+    });
+    const Expr x = tensor(s.dtype, 4, "x"), w = tensor(s.dtype, 4, "w"),
+               g = tensor(s.dtype, 4, "g");
+    const Expr result = conv2d(x, w, s.options());
+    const Function f = function({x, w, g}, {result, Lop({result}, {w}, {g})[0]});
+    const std::vector<Array> got = f.call({xv, wv, gv});
+    const auto expect_same_kind = [](const Array& a, const std::vector<double>& want) {
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        ASSERT_EQ(std::isfinite(a.at_double(i)), std::isfinite(want[i])) << i;
+        if (std::isfinite(want[i])) {
+          ASSERT_NEAR(a.at_double(i), want[i], 1e-3) << i;
+        }
+      }
+    };
+    expect_same_kind(got[0], y);
+    expect_same_kind(got[1], dw);
+  }
+}
+
 }  // namespace
 }  // namespace snug

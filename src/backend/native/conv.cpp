@@ -7,6 +7,8 @@
 
 #include "backend/native/blas_buffers.h"
 #include "backend/native/call.h"
+#include "backend/native/conv_loops.h"
+#include "backend/native/conv_unfold.h"
 #include "backend/native/elements.h"
 #include "backend/native/gemm.h"
 #include "backend/native/parallel.h"
@@ -14,183 +16,6 @@
 
 namespace snug::native {
 namespace {
-
-/// The tap of the stored weight that meets offset `tap` of the window.
-std::int64_t stored_tap(const ConvShape& s, std::int64_t tap) {
-  return s.flip ? s.taps() - 1 - tap : tap;
-}
-
-// --- loops: any dtype, one output element at a time -------------------------------------------
-
-template <class T>
-void loop_forward(const ConvShape& s, const T* x, const T* w, T* y, int threads) {
-  using E = Element<T>;
-  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.image();
-  const std::int64_t rows = s.n * s.o * s.od * s.oh;
-  parallel_ranges(rows, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
-    for (; row < end; ++row) {
-      const std::int64_t oy = row % s.oh, oz = row / s.oh % s.od;
-      const std::int64_t o = row / s.oh / s.od % s.o, n = row / s.oh / s.od / s.o;
-      const T* const image = x + (n * s.c + o / go * gi) * plane;
-      const T* const weight = w + o * gi * s.taps();
-      for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-        typename E::Acc acc{};
-        for (std::int64_t k = 0; k < s.kd * s.kh; ++k) {
-          const std::int64_t iz = oz * s.sd - s.front + k / s.kh * s.dd;
-          const std::int64_t iy = oy * s.sh - s.top + k % s.kh * s.dh;
-          if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) continue;
-          for (std::int64_t kx = 0; kx < s.kw; ++kx) {
-            const std::int64_t ix = ox * s.sw - s.left + kx * s.dw;
-            if (ix < 0 || ix >= s.w) continue;
-            const std::int64_t tap = stored_tap(s, k * s.kw + kx);
-            const std::int64_t at = (iz * s.h + iy) * s.w + ix;
-            for (std::int64_t c = 0; c < gi; ++c)
-              acc = E::add(
-                  acc, E::mul(E::load(image[c * plane + at]), E::load(weight[c * s.taps() + tap])));
-          }
-        }
-        y[row * s.ow + ox] = E::store(acc);
-      }
-    }
-  });
-}
-
-template <class T>
-void loop_grad_input(const ConvShape& s, const T* w, const T* dy, T* dx, int threads) {
-  using E = Element<T>;
-  const std::int64_t gi = s.group_in(), go = s.group_out(), plane = s.plane();
-  const std::int64_t rows = s.n * s.c * s.d * s.h;
-  parallel_ranges(rows, s.work(), threads, [&](std::int64_t row, std::int64_t end) {
-    for (; row < end; ++row) {
-      const std::int64_t iy = row % s.h, iz = row / s.h % s.d;
-      const std::int64_t c = row / s.h / s.d % s.c, n = row / s.h / s.d / s.c;
-      const std::int64_t first = c / gi * go;  // output channels of this group
-      for (std::int64_t ix = 0; ix < s.w; ++ix) {
-        typename E::Acc acc{};
-        for (std::int64_t k = 0; k < s.kd * s.kh; ++k) {
-          const std::int64_t pz = iz + s.front - k / s.kh * s.dd;
-          const std::int64_t py = iy + s.top - k % s.kh * s.dh;
-          if (pz < 0 || pz % s.sd || pz / s.sd >= s.od) continue;
-          if (py < 0 || py % s.sh || py / s.sh >= s.oh) continue;
-          for (std::int64_t kx = 0; kx < s.kw; ++kx) {
-            const std::int64_t px = ix + s.left - kx * s.dw;
-            if (px < 0 || px % s.sw || px / s.sw >= s.ow) continue;
-            const std::int64_t tap = stored_tap(s, k * s.kw + kx);
-            const std::int64_t at = (pz / s.sd * s.oh + py / s.sh) * s.ow + px / s.sw;
-            for (std::int64_t o = first; o < first + go; ++o)
-              acc = E::add(acc, E::mul(E::load(dy[(n * s.o + o) * plane + at]),
-                                       E::load(w[(o * gi + c % gi) * s.taps() + tap])));
-          }
-        }
-        dx[row * s.w + ix] = E::store(acc);
-      }
-    }
-  });
-}
-
-template <class T>
-void loop_grad_weight(const ConvShape& s, const T* x, const T* dy, T* dw, int threads) {
-  using E = Element<T>;
-  const std::int64_t gi = s.group_in(), go = s.group_out();
-  parallel_ranges(s.o * gi * s.taps(), s.work(), threads, [&](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      const std::int64_t tap = i % s.taps(), c = i / s.taps() % gi, o = i / s.taps() / gi;
-      const std::int64_t window = stored_tap(s, tap), kx = window % s.kw;
-      const std::int64_t ky = window / s.kw % s.kh, kz = window / s.kw / s.kh;
-      typename E::Acc acc{};
-      for (std::int64_t n = 0; n < s.n; ++n) {
-        const T* const image = x + (n * s.c + o / go * gi + c) * s.image();
-        const T* const grad = dy + (n * s.o + o) * s.plane();
-        for (std::int64_t row = 0; row < s.od * s.oh; ++row) {
-          const std::int64_t iz = row / s.oh * s.sd - s.front + kz * s.dd;
-          const std::int64_t iy = row % s.oh * s.sh - s.top + ky * s.dh;
-          if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) continue;
-          const T* const line = image + (iz * s.h + iy) * s.w;
-          for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-            const std::int64_t ix = ox * s.sw - s.left + kx * s.dw;
-            if (ix < 0 || ix >= s.w) continue;
-            acc = E::add(acc, E::mul(E::load(line[ix]), E::load(grad[row * s.ow + ox])));
-          }
-        }
-      }
-      dw[i] = E::store(acc);
-    }
-  });
-}
-
-// --- unfolding: float32 and float64 -----------------------------------------------------------
-
-/// The output columns [first, last) whose window offset kx lies inside the image.
-std::pair<std::int64_t, std::int64_t> inside(std::int64_t offset, std::int64_t stride,
-                                             std::int64_t size, std::int64_t count) {
-  const std::int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
-  const std::int64_t last = offset >= size ? 0 : (size - 1 - offset) / stride + 1;
-  return {std::min(first, count), std::clamp(last, std::min(first, count), count)};
-}
-
-/// Where a tap of the window lies, from the first element that the window of output 0 would have.
-struct Offset {
-  std::int64_t z, y, x;
-  Offset(const ConvShape& s, std::int64_t tap)
-      : z(tap / s.kw / s.kh * s.dd - s.front),
-        y(tap / s.kw % s.kh * s.dh - s.top),
-        x(tap % s.kw * s.dw - s.left) {}
-  /// The first element of x that row `row` of y meets; less than 0 if it lies outside.
-  std::int64_t line(const ConvShape& s, std::int64_t row) const {
-    const std::int64_t iz = row / s.oh * s.sd + z, iy = row % s.oh * s.sh + y;
-    if (iz < 0 || iz >= s.d || iy < 0 || iy >= s.h) return -1;
-    return (iz * s.h + iy) * s.w;
-  }
-};
-
-/// columns (group_in * taps, plane): per stored tap, the elements of x it meets.
-template <class T>
-void unfold(const ConvShape& s, const T* x, T* columns, int threads) {
-  const std::int64_t rows = s.group_in() * s.taps(), plane = s.plane();
-  parallel_ranges(rows, rows * plane, threads, [&](std::int64_t row, std::int64_t end) {
-    for (; row < end; ++row) {
-      const Offset tap(s, stored_tap(s, row % s.taps()));
-      const T* const image = x + row / s.taps() * s.image();
-      const auto [first, last] = inside(tap.x, s.sw, s.w, s.ow);
-      for (std::int64_t oy = 0; oy < s.od * s.oh; ++oy) {
-        T* const out = columns + row * plane + oy * s.ow;
-        const std::int64_t line = tap.line(s, oy);
-        if (line < 0) {
-          std::fill_n(out, s.ow, T{});
-          continue;
-        }
-        const T* const in = image + line + tap.x;
-        std::fill_n(out, first, T{});
-        for (std::int64_t ox = first; ox < last; ++ox) out[ox] = in[ox * s.sw];
-        std::fill_n(out + last, s.ow - last, T{});
-      }
-    }
-  });
-}
-
-/// Adds columns back onto the places of x they came from.
-template <class T>
-void fold(const ConvShape& s, const T* columns, T* x, int threads) {
-  const std::int64_t plane = s.plane();
-  const std::int64_t work = s.group_in() * s.taps() * plane;
-  parallel_ranges(s.group_in(), work, threads, [&](std::int64_t c, std::int64_t end) {
-    for (; c < end; ++c) {
-      T* const image = x + c * s.image();
-      std::fill_n(image, s.image(), T{});
-      for (std::int64_t k = 0; k < s.taps(); ++k) {
-        const Offset tap(s, stored_tap(s, k));
-        const auto [first, last] = inside(tap.x, s.sw, s.w, s.ow);
-        for (std::int64_t oy = 0; oy < s.od * s.oh; ++oy) {
-          const std::int64_t line = tap.line(s, oy);
-          if (line < 0) continue;
-          const T* const in = columns + (c * s.taps() + k) * plane + oy * s.ow;
-          T* const out = image + line + tap.x;
-          for (std::int64_t ox = first; ox < last; ++ox) out[ox * s.sw] += in[ox];
-        }
-      }
-    }
-  });
-}
 
 /// A kernel of one tap that moves over every element: the columns are the image.
 bool pointwise(const ConvShape& s) {
@@ -300,9 +125,9 @@ class ConvCall : public Call {
                     unfolded(kind_, s, n, group, a, b, c, buffer, at_once > 1 ? 1 : threads_);
               });
       switch (kind_) {
-        case ConvKind::Forward: return loop_forward(s, a, b, c, threads_);
-        case ConvKind::GradInput: return loop_grad_input(s, a, b, c, threads_);
-        case ConvKind::GradWeight: return loop_grad_weight(s, a, b, c, threads_);
+        case ConvKind::Forward: return loop_forward(s, false, a, b, c, threads_);
+        case ConvKind::GradInput: return loop_grad_input(s, false, a, b, c, threads_);
+        case ConvKind::GradWeight: return loop_grad_weight(s, false, a, b, c, threads_);
       }
     });
   }

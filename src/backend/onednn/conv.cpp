@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "backend/native/call.h"
+#include "backend/native/conv_last.h"
 #include "backend/native/convert.h"
 #include "backend/native/parallel.h"
 #include "backend/onednn/chain.h"
@@ -90,6 +92,27 @@ dnnl::memory::desc met_pixels(const ConvShape& s, DType dtype) {
       {s.n, s.c, s.oh, s.ow}, data_type(dtype), {s.h * s.w * s.c, 1, s.sh * s.w * s.c, s.sw * s.c}};
 }
 
+/// Of a convolution of floats with channels last: whether oneDNN does it by `pd` better than
+/// columns and products do. Its own columns (`gemm`) are not; its direct code works on filters
+/// padded to whole blocks of channels, which it reorders before (or after) the work, and as a
+/// forward convolution a gradient by images has a window for each pixel of x.
+bool beats_columns(const dnnl::primitive_desc_base& pd, const dnnl::memory::desc& filters,
+                   ConvKind kind, const ConvShape& given, bool as_forward) {
+  if (std::string_view(pd.impl_info_str()).find("gemm") != std::string_view::npos) return false;
+  double padded = 1;
+  for (int k = 0; k < filters.data.ndims; ++k)
+    padded *= static_cast<double>(filters.data.padded_dims[k]) / filters.data.dims[k];
+  const double windows = as_forward ? static_cast<double>(given.image()) / given.plane() : 1;
+  const double weights = static_cast<double>(given.o) * given.group_in() * given.taps();
+  // By the times of random shapes (benchmarks/convolution_sweep.cpp): reordering an element takes
+  // as long as so many multiply-adds; and as products of few rows or columns are slow, columns
+  // have to be so much less work.
+  constexpr double kReorder = 32, kNarrow = 2.5;
+  const double cost =
+      static_cast<double>(given.work()) * padded * windows + weights * padded * kReorder;
+  return cost < kNarrow * native::ColumnConv(kind, given).cost();
+}
+
 /// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
 struct Operand {
   bool staged = false;
@@ -102,6 +125,11 @@ using Operands = std::array<Operand, 3>;  // input 0, input 1, output
 std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forward, DType dtype,
                              Tag outside, Tag inside, const Operands& operands,
                              std::uint64_t workspace_begin) {
+  const auto accepts = [&, kind](const dnnl::primitive_desc_base& pd,
+                                 const dnnl::memory::desc& filters) {
+    return dtype != DType::F32 || given.axes != 2 || !native::ColumnConv::takes(given) ||
+           beats_columns(pd, filters, kind, given, as_forward);
+  };
   const bool gather = gathers(kind, given);
   const ConvShape s = as_forward ? forward_shape(given) : gather ? gathered_shape(given) : given;
   if (as_forward) kind = ConvKind::Forward;
@@ -130,7 +158,7 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
   };
   switch (kind) {
     case ConvKind::Forward: {
-      if (is_reference(forward)) return nullptr;
+      if (is_reference(forward) || !accepts(forward, forward.weights_desc())) return nullptr;
       const auto x = chain->in_layout(place(as_forward, plain.x), forward.src_desc());
       const auto w = chain->in_layout(place(!as_forward, plain.w), forward.weights_desc());
       const auto out = place(2, plain.y);
@@ -144,7 +172,7 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
       const dnnl::convolution_backward_data::primitive_desc pd(
           {direct, any.x, any.w, any.y, strides, dilation, low, high}, user_scratchpad(), engine(),
           forward);
-      if (is_reference(pd)) return nullptr;
+      if (is_reference(pd) || !accepts(pd, pd.weights_desc())) return nullptr;
       const auto w = chain->in_layout(place(0, plain.w), pd.weights_desc());
       const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
       const auto out = place(2, plain.x);
@@ -158,7 +186,7 @@ std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forw
       const dnnl::convolution_backward_weights::primitive_desc pd(
           {direct, any.x, any.w, any.y, strides, dilation, low, high}, user_scratchpad(), engine(),
           forward);
-      if (is_reference(pd)) return nullptr;
+      if (is_reference(pd) || !accepts(pd, pd.diff_weights_desc())) return nullptr;
       const auto x = chain->in_layout(place(0, plain.x), pd.src_desc());
       const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
       const auto out = place(2, plain.w);
@@ -301,64 +329,6 @@ ArgDesc plain_desc(const ArgDesc& last) {
   return {last.dtype, {d[0], d[3], d[1], d[2]}, {d[3] * d[1] * d[2], d[1] * d[2], d[2], 1}};
 }
 
-/// Runs a call for plain images on images with channels last: they are turned on the way.
-class TurningCall : public native::Call {
- public:
-  TurningCall(const CallSite& site, const CallSite& plain, ConvKind kind)
-      : Call(site), kind_(kind), call_(native::prepare_conv(plain, kind)) {
-    for (int i = 0; i < 3; ++i) {
-      if (i == weight_operand(kind)) continue;
-      const ArgDesc& a = i < 2 ? in_[i] : out_[0];
-      offset_[i] = workspace;
-      workspace += native::align64(product(a.shape) * size_of(a.dtype));
-    }
-    inner_ = workspace;
-    workspace += call_->workspace;
-    blas_buffers = call_->blas_buffers;
-  }
-
-  void run(const RunArgs& args) const override {
-    std::array<std::byte*, 3> at = {args.in[0], args.in[1], args.out[0]};
-    std::array<ArgDesc, 3> descs = {in(args, 0), in(args, 1), out(args, 0)};
-    for (int i = 0; i < 3; ++i) {
-      if (i == weight_operand(kind_)) continue;
-      at[i] = args.workspace + offset_[i];
-      if (i < 2) turn_images(args.in[i], at[i], descs[i], true);
-      descs[i] = plain_desc(descs[i]);
-    }
-    RunArgs inner = args;
-    inner.in = at.data();
-    inner.out = at.data() + 2;
-    inner.in_desc = descs.data();
-    inner.out_desc = descs.data() + 2;
-    inner.workspace = args.workspace + inner_;
-    call_->run(inner);
-    if (weight_operand(kind_) != 2) turn_images(at[2], args.out[0], out(args, 0), false);
-  }
-
- private:
-  void turn_images(const std::byte* from, std::byte* to, const ArgDesc& last, bool to_plain) const {
-    const std::int64_t places = last.shape[1] * last.shape[2], channels = last.shape[3];
-    const std::int64_t bytes = size_of(last.dtype);
-    parallel_ranges(last.shape[0], product(last.shape), threads_,
-                    [&](std::int64_t n, std::int64_t end) {
-                      for (; n < end; ++n)
-                        for (std::int64_t p = 0; p < places; ++p)
-                          for (std::int64_t c = 0; c < channels; ++c) {
-                            const std::int64_t at_last = ((n * places + p) * channels + c) * bytes;
-                            const std::int64_t at_plain = ((n * channels + c) * places + p) * bytes;
-                            std::memcpy(to + (to_plain ? at_plain : at_last),
-                                        from + (to_plain ? at_last : at_plain), bytes);
-                          }
-                    });
-  }
-
-  ConvKind kind_;
-  std::unique_ptr<PreparedCall> call_;
-  std::array<std::uint64_t, 3> offset_{};
-  std::uint64_t inner_ = 0;
-};
-
 /// oneDNN 2.6 reads what it never wrote in the gradient by filters of bfloat16 images that are
 /// narrower than a stride.
 bool bfloat16_is_right(ConvKind kind, const ConvShape& s) {
@@ -386,7 +356,7 @@ std::unique_ptr<PreparedCall> prepare_last(const CallSite& site, ConvKind kind) 
       a = plain_desc(a);
   const native::ConvAttrs attrs(site.node->attrs);
   auto call = by_onednn(site, kind, attrs.sizes(kind, plain.in[0], plain.in[1], plain.out[0]));
-  return call ? std::move(call) : std::make_unique<TurningCall>(site, plain, kind);
+  return call ? std::move(call) : native::prepare_conv_last(site, kind);
 }
 
 }  // namespace
