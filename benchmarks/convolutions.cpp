@@ -13,33 +13,11 @@
 #include <dnnl.hpp>
 #include <vector>
 
+#include "network_convolutions.h"
+
 using namespace dnnl;
+using Shape = NetworkConvolution;
 using Tag = memory::format_tag;
-
-struct Shape {
-  const char* network;
-  int count;  // in the network
-  int images, in, out, size, kernel, stride;
-};
-
-const Shape kShapes[] = {
-    {"resnet50", 1, 8, 3, 64, 224, 7, 2},    {"resnet50", 1, 8, 64, 64, 56, 1, 1},
-    {"resnet50", 3, 8, 64, 64, 56, 3, 1},    {"resnet50", 4, 8, 64, 256, 56, 1, 1},
-    {"resnet50", 2, 8, 256, 64, 56, 1, 1},   {"resnet50", 1, 8, 256, 128, 56, 1, 1},
-    {"resnet50", 1, 8, 128, 128, 56, 3, 2},  {"resnet50", 3, 8, 128, 128, 28, 3, 1},
-    {"resnet50", 4, 8, 128, 512, 28, 1, 1},  {"resnet50", 1, 8, 256, 512, 56, 1, 2},
-    {"resnet50", 3, 8, 512, 128, 28, 1, 1},  {"resnet50", 1, 8, 512, 256, 28, 1, 1},
-    {"resnet50", 5, 8, 256, 256, 14, 3, 1},  {"resnet50", 6, 8, 256, 1024, 14, 1, 1},
-    {"resnet50", 1, 8, 512, 1024, 28, 1, 2}, {"resnet50", 5, 8, 1024, 256, 14, 1, 1},
-    {"resnet50", 2, 8, 512, 512, 7, 3, 1},   {"resnet50", 3, 8, 512, 2048, 7, 1, 1},
-    {"resnet50", 2, 8, 2048, 512, 7, 1, 1},  {"vgg16", 1, 8, 3, 64, 224, 3, 1},
-    {"vgg16", 1, 8, 64, 64, 224, 3, 1},      {"vgg16", 1, 8, 64, 128, 112, 3, 1},
-    {"vgg16", 1, 8, 128, 128, 112, 3, 1},    {"vgg16", 1, 8, 128, 256, 56, 3, 1},
-    {"vgg16", 2, 8, 256, 256, 56, 3, 1},     {"vgg16", 1, 8, 256, 512, 28, 3, 1},
-    {"vgg16", 2, 8, 512, 512, 28, 3, 1},     {"vgg16", 3, 8, 512, 512, 14, 3, 1},
-    {"vgg-small", 1, 128, 1, 32, 28, 3, 1},  {"vgg-small", 1, 128, 32, 32, 28, 3, 1},
-    {"vgg-small", 1, 128, 32, 64, 14, 3, 1}, {"vgg-small", 1, 128, 64, 64, 14, 3, 1},
-};
 
 engine cpu(engine::kind::cpu, 0);
 stream queue(cpu);
@@ -124,14 +102,14 @@ int main() {
               v->minor, v->patch);
   std::printf("                         last    any    last    any  turned    last    any\n");
   std::vector<double> sum(7);
-  const char* network = kShapes[0].network;
+  const char* network = kNetworkConvolutions[0].network;
   auto total = [&] {
     std::printf("%-10s sum      ", network);
     for (double t : sum) std::printf("%8.1f", t);
     std::printf("\n\n");
     std::fill(sum.begin(), sum.end(), 0);
   };
-  for (const Shape& s : kShapes) {
+  for (const Shape& s : kNetworkConvolutions) {
     if (std::string(network) != s.network) {
       total();
       network = s.network;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "fenced_run.h"
@@ -237,7 +238,7 @@ const Conv kOddShapes[] = {
     {.n = 2,
      .c = 70,
      .o = 72,
-     .in = {1, 24, 24},
+     .in = {1, 24, 25},
      .taps = {1, 3, 3},
      .out = {1, 8, 12},
      .stride = {1, 3, 2},
@@ -245,9 +246,7 @@ const Conv kOddShapes[] = {
 };
 
 TEST(ConvShapes, WhereFastCodeEnds) {
-  for (Conv s : kOddShapes) {
-    for (int k = 1; k < 3; ++k)  // the last window ends where the images do
-      s.in[k] = (s.out[k] - 1) * s.stride[k] + s.taps[k] - s.low[k] - s.high[k];
+  for (const Conv& s : kOddShapes) {
     SCOPED_TRACE(s.describe());
     check(s, 4);  // all three results
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -288,6 +287,50 @@ TEST(ConvShapes, PaddingTakesNoPart) {
     };
     expect_same_kind(got[0], y);
     expect_same_kind(got[1], dw);
+  }
+}
+
+/// Square images and filters as networks have them, padded by half of the filter.
+Conv layer(std::int64_t n, std::int64_t c, std::int64_t o, std::int64_t size, std::int64_t taps,
+           std::int64_t stride, std::int64_t groups = 1) {
+  Conv s{.n = n, .c = c, .o = o, .groups = groups, .flip = false};
+  for (int k = 1; k < 3; ++k) {
+    s.in[k] = size, s.taps[k] = taps, s.stride[k] = stride;
+    s.low[k] = s.high[k] = taps / 2;
+    s.out[k] = (size + 2 * (taps / 2) - taps) / stride + 1;
+  }
+  return s;
+}
+
+/// Parts follow from the sizes, never from the threads. Shapes of VGG, ResNet50, MobileNet and
+/// U-Net, for each way to cut: by images, rows and channels, and sums of filters.
+TEST(ConvShapes, SameBitsWhateverTheThreads) {
+  std::vector<Conv> shapes(std::begin(kOddShapes), std::end(kOddShapes));
+  for (const Conv& s :
+       {layer(2, 3, 64, 112, 3, 1), layer(2, 64, 64, 56, 3, 1), layer(1, 128, 256, 28, 3, 1),
+        layer(8, 3, 64, 64, 7, 2), layer(8, 64, 256, 28, 1, 1), layer(2, 256, 512, 28, 1, 2),
+        layer(8, 512, 512, 7, 3, 1), layer(1, 512, 2048, 7, 1, 1), layer(5, 128, 128, 28, 3, 2),
+        layer(9, 144, 144, 28, 3, 1, 144), layer(1, 96, 96, 56, 3, 2, 96),
+        layer(1, 64, 64, 128, 3, 1), layer(2, 256, 128, 32, 3, 1)})
+    shapes.push_back(s);
+  for (const Conv& s : shapes) {
+    SCOPED_TRACE(s.describe());
+    const Expr x = tensor(s.dtype, 4, "x"), w = tensor(s.dtype, 4, "w"),
+               g = tensor(s.dtype, 4, "g");
+    const Expr y = conv2d(x, w, s.options());
+    const std::vector<Expr> grads = Lop({y}, {x, w}, {g});
+    const std::vector<Array> arguments{random_array(s.x(), 1), random_array(s.w(), 2),
+                                       random_array(s.y(), 3)};
+    std::vector<Array> alone;
+    for (const int threads : {1, 2, 3}) {
+      const Function f = function({x, w, g}, {y, grads[0], grads[1]}, {.threads = threads});
+      const std::vector<Array> got = f.call(arguments);
+      if (threads == 1) alone = got;
+      for (std::size_t k = 0; k < got.size(); ++k)
+        ASSERT_EQ(std::memcmp(got[k].data, alone[k].data, static_cast<std::size_t>(got[k].bytes())),
+                  0)
+            << "result " << k << " with " << threads << " threads";
+    }
   }
 }
 

@@ -5,10 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "backend/native/blas_buffers.h"
 #include "backend/native/call.h"
 #include "backend/native/conv_loops.h"
+#include "backend/native/convert.h"
 #include "backend/native/gemm.h"
 #include "backend/native/parallel.h"
 
@@ -422,7 +424,7 @@ class LastCall : public Call {
     const ConvShape s = shape(in_[0], in_[1], out_[0]);
     if (!by_columns(s)) return;
     const ColumnConv columns(kind, s);
-    workspace = columns.workspace(threads_);
+    workspace = columns.workspace(threads_) + wide_bytes(in_[0], in_[1], out_[0]);
     blas_buffers = columns.blas_buffers(threads_);
   }
 
@@ -435,11 +437,7 @@ class LastCall : public Call {
       std::memset(args.out[0], 0, count * size_of(result.dtype));
       return;
     }
-    if (by_columns(s))
-      if (const ColumnConv columns(kind_, s); columns.workspace(threads_) <= workspace)
-        return columns.run(reinterpret_cast<const float*>(args.in[0]),
-                           reinterpret_cast<const float*>(args.in[1]),
-                           reinterpret_cast<float*>(args.out[0]), args.workspace, threads_);
+    if (by_columns(s) && run_columns(ColumnConv(kind_, s), args)) return;
     visit(result.dtype, [&](auto tag) {
       using T = decltype(tag);
       const T* const a = reinterpret_cast<const T*>(args.in[0]);
@@ -455,7 +453,37 @@ class LastCall : public Call {
 
  private:
   bool by_columns(const ConvShape& s) const {
-    return out_[0].dtype == DType::F32 && s.work() > 0 && ColumnConv::takes(s);
+    const DType t = out_[0].dtype;
+    return (t == DType::F32 || t == DType::F16 || t == DType::BF16) && s.work() > 0 &&
+           ColumnConv::takes(s);
+  }
+  /// Operands of 16 bits are widened.
+  std::uint64_t wide_bytes(const ArgDesc& in0, const ArgDesc& in1, const ArgDesc& result) const {
+    if (out_[0].dtype == DType::F32) return 0;
+    std::uint64_t bytes = 0;
+    for (const ArgDesc* a : {&in0, &in1, &result})
+      bytes += align64(product(a->shape) * sizeof(float));
+    return bytes;
+  }
+  /// False if the workspace is too small, as it may be for sizes of the run.
+  bool run_columns(const ColumnConv& columns, const RunArgs& args) const {
+    const ArgDesc operands[] = {in(args, 0), in(args, 1), out(args, 0)};
+    const std::uint64_t wide = wide_bytes(operands[0], operands[1], operands[2]);
+    if (wide + columns.workspace(threads_) > workspace) return false;
+    std::byte* at[] = {args.in[0], args.in[1], args.out[0]};
+    std::byte* free = args.workspace;
+    for (int i = 0; i < 3 && wide > 0; ++i) {
+      const std::int64_t count = product(operands[i].shape);
+      const std::byte* const narrow = std::exchange(at[i], free);
+      if (i < 2) widen(operands[i].dtype, narrow, reinterpret_cast<float*>(free), count, threads_);
+      free += align64(count * sizeof(float));
+    }
+    columns.run(reinterpret_cast<const float*>(at[0]), reinterpret_cast<const float*>(at[1]),
+                reinterpret_cast<float*>(at[2]), free, threads_);
+    if (wide > 0)
+      narrow(operands[2].dtype, reinterpret_cast<const float*>(at[2]), args.out[0],
+             product(operands[2].shape), threads_);
+    return true;
   }
   ConvShape shape(const ArgDesc& in0, const ArgDesc& in1, const ArgDesc& result) const {
     const bool filters0 = kind_ == ConvKind::GradInput, filters1 = kind_ == ConvKind::Forward;

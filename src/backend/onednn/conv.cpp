@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <string_view>
+#include <optional>
 
 #include "backend/native/call.h"
 #include "backend/native/conv_last.h"
 #include "backend/native/convert.h"
 #include "backend/native/parallel.h"
-#include "backend/onednn/chain.h"
+#include "backend/onednn/conv_cut.h"
 #include "backend/onednn/routines.h"
 
 namespace snug::onednn {
@@ -17,31 +16,6 @@ namespace {
 
 using native::ConvKind;
 using native::ConvShape;
-using Tag = dnnl::memory::format_tag;
-
-struct Descs {
-  dnnl::memory::desc x, w, y;
-};
-
-/// `any`: oneDNN chooses the layout of the weights.
-Descs descs(const ConvShape& s, DType dtype, bool any, Tag image) {
-  const auto type = data_type(dtype);
-  const bool three = s.axes == 3;
-  const Tag one = three ? Tag::oidhw : Tag::oihw, grouped = three ? Tag::goidhw : Tag::goihw;
-  // The sizes in front, and those of all axes.
-  const auto sizes = [&](dnnl::memory::dims first, const dnnl::memory::dims& all) {
-    first.insert(first.end(), all.end() - s.axes, all.end());
-    return first;
-  };
-  const dnnl::memory::dims taps{s.kd, s.kh, s.kw};
-  const dnnl::memory::desc w =
-      s.groups == 1 ? dnnl::memory::desc(sizes({s.o, s.c}, taps), type, any ? Tag::any : one)
-                    : dnnl::memory::desc(sizes({s.groups, s.group_out(), s.group_in()}, taps), type,
-                                         any ? Tag::any : grouped);
-  return {{sizes({s.n, s.c}, {s.d, s.h, s.w}), type, image},
-          w,
-          {sizes({s.n, s.o}, {s.od, s.oh, s.ow}), type, image}};
-}
 
 /// The gradient by images of a convolution with stride 1 is a convolution of dy with turned
 /// filters, from o channels to c. oneDNN 2.6 does it so a third faster than as a gradient.
@@ -59,15 +33,6 @@ ConvShape forward_shape(const ConvShape& s) {
   t.left = columns - s.left, t.right = columns - s.right;
   return t;
 }
-/// The plain filters of `s` as those of forward_shape(s).
-dnnl::memory::desc swapped_filters(const ConvShape& s, DType dtype) {
-  const std::int64_t taps = s.taps(), in = s.group_in(), out = s.group_out();
-  if (s.groups == 1) return {{s.c, s.o, s.kh, s.kw}, data_type(dtype), {taps, s.c * taps, s.kw, 1}};
-  return {{s.groups, in, out, s.kh, s.kw},
-          data_type(dtype),
-          {out * in * taps, taps, in * taps, s.kw, 1}};
-}
-
 /// oneDNN 2.6 does the gradient by 1 x 1 filters with strides on a copy, in its scratchpad, of the
 /// pixels they meet. With channels last it books `c` elements per pixel but starts a pixel's copy
 /// after as many blocks of channels (8 or 16) as there are pixels before it: with fewer channels
@@ -86,24 +51,19 @@ ConvShape gathered_shape(const ConvShape& s) {
   t.sh = t.sw = 1;
   return t;
 }
-/// The images of gathered_shape(s) in those of `s`.
-dnnl::memory::desc met_pixels(const ConvShape& s, DType dtype) {
-  return {
-      {s.n, s.c, s.oh, s.ow}, data_type(dtype), {s.h * s.w * s.c, 1, s.sh * s.w * s.c, s.sw * s.c}};
-}
-
-/// Of a convolution of floats with channels last: whether oneDNN does it by `pd` better than
+/// Of a convolution of floats with channels last: whether oneDNN does it by `chain` better than
 /// columns and products do. Its own columns (`gemm`) are not; its direct code works on filters
 /// padded to whole blocks of channels, which it reorders before (or after) the work, and as a
 /// forward convolution a gradient by images has a window for each pixel of x.
-bool beats_columns(const dnnl::primitive_desc_base& pd, const dnnl::memory::desc& filters,
-                   ConvKind kind, const ConvShape& given, bool as_forward) {
-  if (std::string_view(pd.impl_info_str()).find("gemm") != std::string_view::npos) return false;
+bool beats_columns(const ConvChain& chain, ConvKind kind, const ConvShape& given, bool as_forward) {
+  if (chain.implementation.find("gemm") != std::string::npos) return false;
+  const dnnl_memory_desc_t& filters = chain.filters.data;
   double padded = 1;
-  for (int k = 0; k < filters.data.ndims; ++k)
-    padded *= static_cast<double>(filters.data.padded_dims[k]) / filters.data.dims[k];
-  const double windows = as_forward ? static_cast<double>(given.image()) / given.plane() : 1;
-  const double weights = static_cast<double>(given.o) * given.group_in() * given.taps();
+  for (int k = 0; k < filters.ndims; ++k)
+    padded *= static_cast<double>(filters.padded_dims[k]) / static_cast<double>(filters.dims[k]);
+  const double windows =
+      as_forward ? static_cast<double>(given.image()) / static_cast<double>(given.plane()) : 1;
+  const double weights = static_cast<double>(given.o * given.group_in() * given.taps());
   // By the times of random shapes (benchmarks/convolution_sweep.cpp): reordering an element takes
   // as long as so many multiply-adds; and as products of few rows or columns are slow, columns
   // have to be so much less work.
@@ -111,93 +71,6 @@ bool beats_columns(const dnnl::primitive_desc_base& pd, const dnnl::memory::desc
   const double cost =
       static_cast<double>(given.work()) * padded * windows + weights * padded * kReorder;
   return cost < kNarrow * native::ColumnConv(kind, given).cost();
-}
-
-/// Where the plain operands are: in the call's arguments, or converted or turned in the workspace.
-struct Operand {
-  bool staged = false;
-  std::uint64_t offset = 0;
-};
-using Operands = std::array<Operand, 3>;  // input 0, input 1, output
-
-/// `outside`: how images lie in memory. `inside`: the layout that oneDNN works in; if it is another
-/// they are reordered on the way. `as_forward`: a gradient by images by a forward convolution.
-std::shared_ptr<Chain> build(ConvKind kind, const ConvShape& given, bool as_forward, DType dtype,
-                             Tag outside, Tag inside, const Operands& operands,
-                             std::uint64_t workspace_begin) {
-  const auto accepts = [&, kind](const dnnl::primitive_desc_base& pd,
-                                 const dnnl::memory::desc& filters) {
-    return dtype != DType::F32 || given.axes != 2 || !native::ColumnConv::takes(given) ||
-           beats_columns(pd, filters, kind, given, as_forward);
-  };
-  const bool gather = gathers(kind, given);
-  const ConvShape s = as_forward ? forward_shape(given) : gather ? gathered_shape(given) : given;
-  if (as_forward) kind = ConvKind::Forward;
-  Descs plain = descs(s, dtype, false, outside);
-  if (as_forward) plain.w = swapped_filters(given, dtype);
-  if (gather) plain.x = met_pixels(given, dtype);
-  const Descs any = descs(s, dtype, true, inside);
-  dnnl::memory::dims strides{s.sh, s.sw}, dilation{s.dh - 1, s.dw - 1}, low{s.top, s.left},
-      high{s.bottom, s.right};
-  if (s.axes == 3) {
-    strides.insert(strides.begin(), s.sd);
-    dilation.insert(dilation.begin(), s.dd - 1);
-    low.insert(low.begin(), s.front);
-    high.insert(high.begin(), s.back);
-  }
-  const auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, direct, any.x, any.w, any.y, strides, dilation, low,
-       high},
-      user_scratchpad(), engine());
-  auto chain = std::make_shared<Chain>(workspace_begin);
-  const auto place = [&](int i, const dnnl::memory::desc& desc) {
-    if (operands[i].staged) return chain->memory(desc, Chain::Place::Workspace, operands[i].offset);
-    return i < 2 ? chain->memory(desc, Chain::Place::In, i)
-                 : chain->memory(desc, Chain::Place::Out, 0);
-  };
-  switch (kind) {
-    case ConvKind::Forward: {
-      if (is_reference(forward) || !accepts(forward, forward.weights_desc())) return nullptr;
-      const auto x = chain->in_layout(place(as_forward, plain.x), forward.src_desc());
-      const auto w = chain->in_layout(place(!as_forward, plain.w), forward.weights_desc());
-      const auto out = place(2, plain.y);
-      const auto y = chain->out_layout(out, forward.dst_desc());
-      chain->step<dnnl::convolution_forward>(
-          forward, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
-      chain->flush(y, out);
-      return chain;
-    }
-    case ConvKind::GradInput: {
-      const dnnl::convolution_backward_data::primitive_desc pd(
-          {direct, any.x, any.w, any.y, strides, dilation, low, high}, user_scratchpad(), engine(),
-          forward);
-      if (is_reference(pd) || !accepts(pd, pd.weights_desc())) return nullptr;
-      const auto w = chain->in_layout(place(0, plain.w), pd.weights_desc());
-      const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
-      const auto out = place(2, plain.x);
-      const auto dx = chain->out_layout(out, pd.diff_src_desc());
-      chain->step<dnnl::convolution_backward_data>(
-          pd, {{DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_SRC, dx}});
-      chain->flush(dx, out);
-      return chain;
-    }
-    case ConvKind::GradWeight: {
-      const dnnl::convolution_backward_weights::primitive_desc pd(
-          {direct, any.x, any.w, any.y, strides, dilation, low, high}, user_scratchpad(), engine(),
-          forward);
-      if (is_reference(pd) || !accepts(pd, pd.diff_weights_desc())) return nullptr;
-      const auto x = chain->in_layout(place(0, plain.x), pd.src_desc());
-      const auto dy = chain->in_layout(place(1, plain.y), pd.diff_dst_desc());
-      const auto out = place(2, plain.w);
-      const auto dw = chain->out_layout(out, pd.diff_weights_desc());
-      chain->step<dnnl::convolution_backward_weights>(
-          pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
-      chain->flush(dw, out);
-      return chain;
-    }
-  }
-  return nullptr;
 }
 
 /// Turns every kernel by 180 degrees: the order of its taps is reversed. `to` may be `from`.
@@ -227,6 +100,14 @@ int weight_operand(ConvKind kind) {
   return kind == ConvKind::Forward ? 1 : kind == ConvKind::GradInput ? 0 : 2;
 }
 
+/// Where an operand is: in the call's arguments, or converted or turned in the workspace.
+struct Operand {
+  bool staged = false;
+  std::uint64_t offset = 0;
+};
+using Operands = std::array<Operand, 3>;  // input 0, input 1, output
+
+/// Parts of a convolution, each done by one thread; the sizes alone decide which they are.
 class ConvCall : public native::Call {
  public:
   /// Null if oneDNN does not do it well in `compute`.
@@ -238,60 +119,148 @@ class ConvCall : public native::Call {
   }
 
   void make_ready() const override {
-    const native::OmpThreads scope(threads_);
-    chain_->make_ready();
+    const native::OmpThreads alone(1);
+    for (const auto& chain : cut_.chains) chain->make_ready();
+    for (const FilterLayout& layout : cut_.layouts)
+      if (layout.slices.chain) layout.slices.chain->make_ready();
   }
   void count_code(CodeCount& count) const override {
-    count.add(chain_.get(), chain_->code_bytes());
+    for (const auto& chain : cut_.chains) count.add(chain.get(), chain->code_bytes());
+    for (const FilterLayout& layout : cut_.layouts)
+      if (const auto& chain = layout.slices.chain) count.add(chain.get(), chain->code_bytes());
   }
+
   void run(const RunArgs& args) const override {
-    const native::OmpThreads scope(threads_);
-    for (int i = 0; i < 2; ++i)
-      if (operands_[i].staged) stage(i, args.in[i], args.workspace + operands_[i].offset);
-    chain_->run(args.in, args.out, args.workspace);
-    if (operands_[2].staged) unstage(args.workspace + operands_[2].offset, args.out[0]);
+    std::byte* at[3] = {args.in[0], args.in[1], args.out[0]};
+    for (int i = 0; i < 3; ++i) {
+      if (!operands_[i].staged) continue;
+      at[i] = args.workspace + operands_[i].offset;
+      if (i < 2) stage(i, args.in[i], at[i]);
+    }
+    if (as_forward_) std::swap(at[0], at[1]);
+    std::byte* const shared = args.workspace + shared_;
+    std::byte* const slots = args.workspace + slots_;
+    if (kind_ != ConvKind::GradWeight)
+      for (const FilterLayout& layout : cut_.layouts)
+        reorder(layout, at[filter_input()], shared + layout.offset, slots);
+    run_parts(at, shared, slots);
+    if (cut_.sums > 0) add_sums(shared, cut_.layouts[0].slices.plain ? at[2] : shared);
+    if (kind_ == ConvKind::GradWeight)
+      for (const FilterLayout& layout : cut_.layouts) reorder(layout, at[2], shared, slots);
+    if (operands_[2].staged) unstage(at[2], args.out[0]);
   }
 
  private:
-  ConvCall(const CallSite& site, ConvKind kind, const ConvShape& s, bool turns)
-      : Call(site), kind_(kind), shape_(s), turns_(turns) {}
+  ConvCall(const CallSite& site, ConvKind kind, const ConvShape& s, bool turns, bool as_forward)
+      : Call(site), kind_(kind), shape_(s), turns_(turns), as_forward_(as_forward) {}
 
   static std::unique_ptr<ConvCall> make(const CallSite& site, ConvKind kind, const ConvShape& s,
                                         DType compute, bool as_forward) {
-    const bool turns = s.flip != as_forward && s.taps() > 1;
-    Operands operands;
-    std::uint64_t bytes = 0;
-    const bool convert = site.out[0].dtype != compute;
-    for (int i = 0; i < 3; ++i) {
-      operands[i].staged = convert || (turns && i == weight_operand(kind));
-      if (!operands[i].staged) continue;
-      operands[i].offset = bytes;
-      const Dims& shape = (i < 2 ? site.in[i] : site.out[0]).shape;
-      bytes += native::align64(product(shape) * size_of(compute));
+    ConvPart whole{kind, s, compute, s.c, s.o};
+    whole.filter_channels = s.group_in();
+    if (as_forward) {
+      whole.kind = ConvKind::Forward;
+      whole.shape = forward_shape(s);
+      whole.swapped = true;
+      std::swap(whole.x_channels, whole.y_channels);
     }
-    const native::OmpThreads scope(site.threads);
-    const std::string key = fmt::format(
-        "conv {} {} {} {} {} {},{},{},{} {},{},{} {},{} {},{},{},{} {},{} {},{} {} {} "
-        "{} {},{},{} {},{} {},{}",
-        static_cast<int>(kind), as_forward, name_of(site.out[0].dtype), name_of(compute),
-        site.threads, s.n, s.c, s.h, s.w, s.o, s.kh, s.kw, s.oh, s.ow, s.top, s.bottom, s.left,
-        s.right, s.sh, s.sw, s.dh, s.dw, s.groups, s.flip, s.axes, s.d, s.kd, s.od, s.front, s.back,
-        s.sd, s.dd);
-    auto chain = cached_chain(key, [&] {
-      const Tag outside = s.axes == 3 ? Tag::ncdhw : Tag::nhwc;
-      std::shared_ptr<Chain> made;
-      if (s.axes == 2)
-        made = build(kind, s, as_forward, compute, outside, outside, operands, bytes);
-      if (made || as_forward) return made;
-      return build(kind, s, false, compute, outside, Tag::any, operands, bytes);
-    });
-    if (!chain) return nullptr;
-    auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s, turns));
-    call->operands_ = operands;
+    if (gathers(kind, s)) {
+      whole.shape = gathered_shape(s);
+      whole.gather_h = s.h, whole.gather_w = s.w;
+      whole.gather_sh = s.sh, whole.gather_sw = s.sw;
+    }
+    std::optional<ConvCut> cut = cut_convolution(whole);
+    if (!cut) return nullptr;
+    if (compute == DType::F32 && s.axes == 2 && native::ColumnConv::takes(s) &&
+        !beats_columns(*cut->chains[0], kind, s, as_forward))
+      return nullptr;
+    const bool turns = s.flip != as_forward && s.taps() > 1;
+    auto call = std::unique_ptr<ConvCall>(new ConvCall(site, kind, s, turns, as_forward));
     call->compute_ = compute;
-    call->workspace = chain->workspace();
-    call->chain_ = std::move(chain);
+    call->cut_ = std::move(*cut);
+    call->place_workspace();
     return call;
+  }
+
+  /// Staged operands, filters or sums of them, and what each thread needs.
+  void place_workspace() {
+    const bool convert = out_[0].dtype != compute_;
+    for (int i = 0; i < 3; ++i) {
+      operands_[i].staged = convert || turned(i);
+      if (!operands_[i].staged) continue;
+      operands_[i].offset = workspace;
+      const Dims& shape = (i < 2 ? in_[i] : out_[0]).shape;
+      workspace += native::align64(product(shape) * size_of(compute_));
+    }
+    shared_ = workspace;
+    workspace += cut_.shared_bytes;
+    slots_ = workspace;
+    const auto parts = static_cast<std::int64_t>(cut_.parts.size());
+    workspace +=
+        cut_.slot_bytes * std::max<std::int64_t>(1, std::min<std::int64_t>(threads_, parts));
+  }
+
+  int filter_input() const { return kind_ == ConvKind::GradInput && !as_forward_ ? 0 : 1; }
+
+  /// Filters between their plain order and that of the library.
+  void reorder(const FilterLayout& layout, std::byte* plain, std::byte* library,
+               std::byte* slots) const {
+    const FilterSlices& slices = layout.slices;
+    if (!slices.chain) return;
+    const bool back = kind_ == ConvKind::GradWeight;
+    const std::int64_t bytes = size_of(compute_);
+    const std::int64_t work = shape_.o * shape_.group_in() * shape_.taps();
+    native::parallel_slots(slices.count, work, slot_count(),
+                           [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
+                             const native::OmpThreads alone(1);
+                             for (; k < end; ++k) {
+                               std::byte* from = plain + k * slices.plain_step * bytes;
+                               std::byte* to = library + k * slices.library_step * bytes;
+                               if (back) std::swap(from, to);
+                               slices.chain->run(&from, &to, slots + slot * cut_.slot_bytes);
+                             }
+                           });
+  }
+
+  int slot_count() const {
+    return static_cast<int>(std::min<std::size_t>(threads_, cut_.parts.size()));
+  }
+
+  void run_parts(std::byte* const* at, std::byte* shared, std::byte* slots) const {
+    const std::int64_t bytes = size_of(compute_);
+    const bool by_filters = kind_ == ConvKind::GradWeight;
+    native::parallel_slots(
+        static_cast<std::int64_t>(cut_.parts.size()), shape_.work(), slot_count(),
+        [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
+          const native::OmpThreads alone(1);
+          for (; k < end; ++k) {
+            const PlacedPart& part = cut_.parts[k];
+            std::byte* in[2] = {at[0] + part.in0 * bytes, at[1] + part.in1 * bytes};
+            std::byte* out = at[2] + part.out * bytes;
+            if (part.layout >= 0 && cut_.layouts[part.layout].slices.chain) {
+              std::byte* const filters = shared + cut_.layouts[part.layout].offset;
+              (by_filters ? out : in[filter_input()]) = filters;
+            }
+            if (by_filters && cut_.sums > 0) out = shared + k * cut_.sum_bytes;
+            cut_.chains[part.chain]->run(in, &out, slots + slot * cut_.slot_bytes);
+          }
+        });
+  }
+
+  /// All sums, in their order. `result` may be the first.
+  void add_sums(const std::byte* sums, std::byte* result) const {
+    const auto to = reinterpret_cast<float*>(result);
+    const auto count = static_cast<std::int64_t>(cut_.layouts[0].desc.get_size() / sizeof(float));
+    native::parallel_ranges(
+        count, count * cut_.sums, threads_, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t k = 0; k < cut_.sums; ++k) {
+            const auto from = reinterpret_cast<const float*>(sums + k * cut_.sum_bytes);
+            if (k > 0)
+              for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+            else if (from != to)
+              std::copy(from + begin, from + end, to + begin);
+          }
+        });
   }
 
   bool turned(int i) const { return turns_ && i == weight_operand(kind_); }
@@ -317,10 +286,12 @@ class ConvCall : public native::Call {
 
   ConvKind kind_;
   ConvShape shape_;
-  bool turns_;  // the weight, by 180 degrees
+  bool turns_;       // the weight, by 180 degrees
+  bool as_forward_;  // a gradient by images by a forward convolution: (dy, w) -> dx
   Operands operands_;
   DType compute_ = DType::F32;
-  std::shared_ptr<const Chain> chain_;
+  ConvCut cut_;
+  std::uint64_t shared_ = 0, slots_ = 0;  // in the workspace
 };
 
 /// The axes (batch, channels, rows, columns) of images with channels last, and back.
