@@ -85,6 +85,7 @@ struct BoundStep {
   std::vector<DecidedElement> elements;
   std::vector<std::uint32_t> requirements;  // that can be checked once this step has run
   double seconds = 0;                       // predicted; 0: no device was given
+  std::int64_t weight = 1;                  // of a kernel: the work of a point, in elements
   std::int32_t workspace = -1;
   bool runtime_sizes = false;
   bool in_place = false;

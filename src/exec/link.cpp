@@ -48,6 +48,14 @@ std::vector<SizeId> deciding_sizes(const Graph& g, Value v) {
   return out;
 }
 
+/// In elements touched, each as dear as some additions.
+std::int64_t work_of_a_point(const KernelSpec& spec) {
+  constexpr double kAdditions = 16;
+  double additions = 0;
+  for (const Instr& in : spec.body) additions += kernel_cost(in.prim);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(additions / kAdditions));
+}
+
 std::size_t first_input(const Task& t) { return t.kind == Task::Kind::Loop ? 1 : 0; }
 
 CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
@@ -166,6 +174,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
         b.widths.push_back(size_of(k.spec.operands[i].dtype));
       }
       b.offsets = k.offsets;
+      b.weight = work_of_a_point(k.spec);
     } else if (t.kind == Task::Kind::Sizes) {
       b.buffers = {s.writes[0]};
       auto e = p.graph.elements(t.writes[0]);

@@ -21,7 +21,7 @@ void run_kernel(const BoundStep& b, const RunState& state, int threads) {
     state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
   std::int64_t points = state.sizes[k.points];
   parallel_slots(
-      points, state.sizes[k.work], threads,
+      points, state.sizes[k.work] * b.weight, threads,
       [&](int, std::int64_t begin, std::int64_t end) { b.code(state.pointers, ints, begin, end); },
       points >= 1024 ? 256 : 1);
 }

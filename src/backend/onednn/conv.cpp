@@ -210,16 +210,16 @@ class ConvCall : public native::Call {
     const bool back = kind_ == ConvKind::GradWeight;
     const std::int64_t bytes = size_of(compute_);
     const std::int64_t work = shape_.o * shape_.group_in() * shape_.taps();
-    native::parallel_slots(slices.count, work, slot_count(),
-                           [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
-                             const native::OmpThreads alone(1);
-                             for (; k < end; ++k) {
-                               std::byte* from = plain + k * slices.plain_step * bytes;
-                               std::byte* to = library + k * slices.library_step * bytes;
-                               if (back) std::swap(from, to);
-                               slices.chain->run(&from, &to, slots + slot * cut_.slot_bytes);
-                             }
-                           });
+    parallel_slots(slices.count, work, slot_count(),
+                   [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
+                     const native::OmpThreads alone(1);
+                     for (; k < end; ++k) {
+                       std::byte* from = plain + k * slices.plain_step * bytes;
+                       std::byte* to = library + k * slices.library_step * bytes;
+                       if (back) std::swap(from, to);
+                       slices.chain->run(&from, &to, slots + slot * cut_.slot_bytes);
+                     }
+                   });
   }
 
   int slot_count() const {
@@ -229,38 +229,36 @@ class ConvCall : public native::Call {
   void run_parts(std::byte* const* at, std::byte* shared, std::byte* slots) const {
     const std::int64_t bytes = size_of(compute_);
     const bool by_filters = kind_ == ConvKind::GradWeight;
-    native::parallel_slots(
-        static_cast<std::int64_t>(cut_.parts.size()), shape_.work(), slot_count(),
-        [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
-          const native::OmpThreads alone(1);
-          for (; k < end; ++k) {
-            const PlacedPart& part = cut_.parts[k];
-            std::byte* in[2] = {at[0] + part.in0 * bytes, at[1] + part.in1 * bytes};
-            std::byte* out = at[2] + part.out * bytes;
-            if (part.layout >= 0 && cut_.layouts[part.layout].slices.chain) {
-              std::byte* const filters = shared + cut_.layouts[part.layout].offset;
-              (by_filters ? out : in[filter_input()]) = filters;
-            }
-            if (by_filters && cut_.sums > 0) out = shared + k * cut_.sum_bytes;
-            cut_.chains[part.chain]->run(in, &out, slots + slot * cut_.slot_bytes);
-          }
-        });
+    parallel_slots(static_cast<std::int64_t>(cut_.parts.size()), shape_.work(), slot_count(),
+                   [&](std::int64_t slot, std::int64_t k, std::int64_t end) {
+                     const native::OmpThreads alone(1);
+                     for (; k < end; ++k) {
+                       const PlacedPart& part = cut_.parts[k];
+                       std::byte* in[2] = {at[0] + part.in0 * bytes, at[1] + part.in1 * bytes};
+                       std::byte* out = at[2] + part.out * bytes;
+                       if (part.layout >= 0 && cut_.layouts[part.layout].slices.chain) {
+                         std::byte* const filters = shared + cut_.layouts[part.layout].offset;
+                         (by_filters ? out : in[filter_input()]) = filters;
+                       }
+                       if (by_filters && cut_.sums > 0) out = shared + k * cut_.sum_bytes;
+                       cut_.chains[part.chain]->run(in, &out, slots + slot * cut_.slot_bytes);
+                     }
+                   });
   }
 
   /// All sums, in their order. `result` may be the first.
   void add_sums(const std::byte* sums, std::byte* result) const {
     const auto to = reinterpret_cast<float*>(result);
     const auto count = static_cast<std::int64_t>(cut_.layouts[0].desc.get_size() / sizeof(float));
-    native::parallel_ranges(
-        count, count * cut_.sums, threads_, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t k = 0; k < cut_.sums; ++k) {
-            const auto from = reinterpret_cast<const float*>(sums + k * cut_.sum_bytes);
-            if (k > 0)
-              for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
-            else if (from != to)
-              std::copy(from + begin, from + end, to + begin);
-          }
-        });
+    parallel_ranges(count, count * cut_.sums, threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t k = 0; k < cut_.sums; ++k) {
+        const auto from = reinterpret_cast<const float*>(sums + k * cut_.sum_bytes);
+        if (k > 0)
+          for (std::int64_t i = begin; i < end; ++i) to[i] += from[i];
+        else if (from != to)
+          std::copy(from + begin, from + end, to + begin);
+      }
+    });
   }
 
   bool turned(int i) const { return turns_ && i == weight_operand(kind_); }
