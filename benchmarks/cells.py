@@ -123,8 +123,11 @@ def geometric_mean(values):
 
 
 class Table:
-    def __init__(self, rivals):
+    """Prints rows as they come, and keeps a file of all of them."""
+
+    def __init__(self, rivals, file):
         self.rivals = rivals
+        self.file = file
         self.rows = []
         print(
             f"{'':38} {'ms':>9} {'best':>9}"
@@ -161,6 +164,8 @@ class Table:
             text += f"\n    {contestant}: {fault}"
         print(text, flush=True)
         self.rows.append(row)
+        if self.file:
+            self.file.write_text(json.dumps(self.rows, indent=1) + "\n")
 
     def summary(self):
         for rival in self.rivals:
@@ -204,7 +209,7 @@ def main():
     for threads in map(int, options.threads.split(",")):
         workers = start(options, threads)
         print(*(f"{name} {worker.version}" for name, worker in workers.items()), sep=", ")
-        table = table or Table([name for name in workers if name != "snug"])
+        table = table or Table([name for name in workers if name != "snug"], options.json)
         for cell in chosen(options):
             for size in map(int, options.sizes.split(",")):
                 for dtype in options.dtypes.split(","):
@@ -214,8 +219,6 @@ def main():
         for worker in workers.values():
             worker.end()
     table.summary()
-    if options.json:
-        options.json.write_text(json.dumps(table.rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
