@@ -75,6 +75,52 @@ def test_cumulative(row):
             second_gradient(y, x, a)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_cumulative_along_rows_of_any_length(dtype):
+    """Each row is what it is alone, to the bit, for any number of rows and threads, both ways."""
+    x, w = variable(dtype, 2, "x"), variable(dtype, 2, "w")
+    outputs = [T.cumsum(x, 1), T.cumprod(x, 1)]
+    if dtype != "int64":  # the other way along the axis
+        outputs.append(snug.grad((outputs[0] * w).sum(), x))
+    functions = [
+        snug.function([x, w], outputs, threads=n, on_unused_input="ignore") for n in (1, 2, 3)
+    ]
+    random = np.random.default_rng(3)
+    tolerance = {"float32": 1.2e-7, "float64": 1e-14, "int64": 0}[dtype]
+    for shape in [(5, n) for n in range(1, 35)] + [(3, 1000), (131, 1001), (1, 70001)]:
+        a, b = (random.uniform(0.9, 1.1, shape).astype(dtype) for _ in range(2))
+        if dtype == "int64":
+            a = random.integers(-3, 4, shape)
+        results = functions[0](a, b)
+        wanted = [running("cumsum", a, 1), running("cumprod", a, 1)]
+        if dtype != "int64":
+            wanted.append(running("cumsum", b[:, ::-1], 1)[:, ::-1])
+        for got, want in zip(results, wanted):
+            rtol = tolerance * max(1, shape[1] ** 0.5 / 10)
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=np.finfo("float32").tiny)
+        for f in functions[1:]:
+            for got, want in zip(f(a, b), results):
+                np.testing.assert_array_equal(got, want)
+        for r in range(0, shape[0], 2):
+            for got, want in zip(functions[0](a[r : r + 1], b[r : r + 1]), results):
+                np.testing.assert_array_equal(got[0], want[r])
+
+
+def test_cumulative_sums_of_special_values():
+    x = T.fmatrix("x")
+    f = snug.function([x], T.cumsum(x, 1))
+    zeros = np.full((1, 21), -0.0, "float32")
+    assert np.signbit(f(zeros)).all()
+    for place in range(21):
+        for other in range(place, 21):
+            a = np.ones((1, 21), "float32")
+            a[0, place], a[0, other] = np.inf, -np.inf
+            np.testing.assert_array_equal(f(a), np.cumsum(a, 1))
+            a[0, place] = 3e38
+            a[0, other] = 3e38
+            np.testing.assert_allclose(f(a), np.cumsum(a.astype("float64"), 1).astype("float32"))
+
+
 def test_cumulative_dtypes():
     for dtype in ALL:
         want = np.cumsum(np.zeros(3, DTYPES[dtype] if dtype != "bfloat16" else "float32")).dtype
