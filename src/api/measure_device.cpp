@@ -14,12 +14,16 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "api/function.h"
+#include "api/measuring_time.h"
 #include "autodiff/grad.h"
 #include "backend/cpu/code_cache.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
+#include "base/kept_blocks.h"
+#include "base/progress_line.h"
 #include "ops/functions.h"
 #include "place/place.h"
 #include "target/free_memory.h"
@@ -33,15 +37,23 @@ std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
 CodeKey key_of(const DeviceInfo& d, bool busy) {
-  return hash_bytes(fmt::format("rates 6 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
+  return hash_bytes(fmt::format("rates 7 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
 
-/// For so long rates of a busy machine serve other processes, too, so that not all measure again.
-constexpr double kBusySeconds = 3600;
+/// For so long rates of a busy machine serve other processes, too, so that not all measure again;
+/// once the machine is idle, for no longer than this.
+constexpr double kBusySeconds = 3600, kAgainSeconds = 60;
+/// Of all rates together, whatever the load.
+constexpr double kMostSeconds = 5;
+/// What a rate that could not be measured in that time may be off by.
+constexpr double kGuessFactor = 3;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 using Updates = std::vector<std::pair<Expr, Expr>>;
@@ -64,8 +76,10 @@ class Probe {
   Probe(std::function<Updates()> make, int calls, std::vector<std::string_view> names = {""})
       : make_(std::move(make)), names_(std::move(names)), calls_(calls), seconds_(names_.size()) {}
 
-  /// The function lives for the round alone, so that the probes never take memory together.
-  void round() {
+  /// The function lives for the round alone, so that the probes never take memory together. There
+  /// are fewer calls, at least one, if `time` is over before.
+  void round(MeasuringTime& time) {
+    if (!time.begin_probe()) return;
     const Function f = snug::function({}, std::vector<Expr>{}, with_profile(make_()));
     f.call({});
     for (int call = 0; call < kCalls * calls_; ++call) {
@@ -75,7 +89,22 @@ class Probe {
       f.call({});
       const std::vector<double> after = so_far(f);
       for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(after[i] - before[i]);
+      if (time.probe_is_over()) return;
     }
+  }
+
+  bool measured() const { return !seconds_[0].empty(); }
+
+  /// The factor between good calls and bad ones: the third quarter and the best.
+  double spread() const {
+    double product = 1;
+    for (std::size_t name = 0; name < seconds_.size(); ++name) {
+      std::vector<double> sorted = seconds_[name];
+      std::sort(sorted.begin(), sorted.end());
+      if (!measured() || sorted[0] <= 0) return kGuessFactor;
+      product *= sorted[sorted.size() * 3 / 4] / sorted[0];
+    }
+    return std::pow(product, 1 / static_cast<double>(seconds_.size()));
   }
 
   /// That of the first quarter: the fastest call is luckier than a step of a training, and others
@@ -179,22 +208,52 @@ Probe probe_of(const Convolution& c) {
 /// machine spoils a round and not a rate.
 class Probes {
  public:
-  void round() {
-    for (Probe* p : {&latency_, &caches_, &memory_, &functions_, &across_, &small_product_,
-                     &product_, &filters_, &alone_})
-      p->round();
-    for (Probe& p : convolutions_) p.round();
+  int count() { return static_cast<int>(all().size()); }
+
+  void round(MeasuringTime& time) {
+    for (Probe* p : all()) p->round(time);
   }
 
-  DeviceInfo rates() const {
-    DeviceInfo d = host_device();
-    loops(d);
-    products(d);
-    convolutions(d);
+  DeviceInfo rates() {
+    DeviceInfo d = guessed();
+    if (measured({&latency_, &caches_, &memory_, &functions_, &across_})) loops(d);
+    if (measured({&latency_, &small_product_, &product_})) products(d);
+    if (measured({&latency_, &filters_, &alone_}) &&
+        std::all_of(convolutions_.begin(), convolutions_.end(),
+                    [](const Probe& p) { return p.measured(); }))
+      convolutions(d);
+    double logarithms = 0;
+    for (const Probe* p : all()) logarithms += std::log(p->spread());
+    d.rate_factor = std::exp(logarithms / count());
     return d;
   }
 
  private:
+  static bool measured(std::initializer_list<const Probe*> probes) {
+    return std::all_of(probes.begin(), probes.end(), [](const Probe* p) { return p->measured(); });
+  }
+
+  std::vector<Probe*> all() {
+    std::vector<Probe*> probes{&latency_,       &caches_,  &memory_,  &functions_, &across_,
+                               &small_product_, &product_, &filters_, &alone_};
+    for (Probe& p : convolutions_) probes.push_back(&p);
+    return probes;
+  }
+
+  /// As processors usually have them, for what there is no time to measure.
+  static DeviceInfo guessed() {
+    DeviceInfo d = host_device();
+    d.cache_bandwidth = 3 * d.bandwidth;
+    d.kernel_flops = d.flops / 8;
+    d.product_flops = d.conv_flops = d.flops / 2;
+    d.filter_flops = d.flops / 3;
+    d.depthwise_flops = d.flops / 16;
+    d.strided_elements = d.filter_elements = d.bandwidth / 16;
+    d.product_latency = d.parallel_latency;
+    d.filter_row_pixels = 1e9;
+    return d;
+  }
+
   /// On all cores, and well within their caches.
   static std::int64_t exchanged_points() {
     return std::min(kParallelPoints, host_device().cache_bytes / 36);
@@ -310,6 +369,7 @@ constexpr double DeviceInfo::*kRates[] = {
     &DeviceInfo::product_flops,    &DeviceInfo::conv_flops,       &DeviceInfo::filter_flops,
     &DeviceInfo::depthwise_flops,  &DeviceInfo::strided_elements, &DeviceInfo::filter_elements,
     &DeviceInfo::parallel_latency, &DeviceInfo::product_latency,  &DeviceInfo::filter_row_pixels,
+    &DeviceInfo::rate_factor,
 };
 
 /// The rates and the time.
@@ -332,8 +392,8 @@ bool take_number(std::string_view& text, double& number) {
 bool take_text(std::string_view text, DeviceInfo& d) {
   for (const auto rate : kRates)
     if (!take_number(text, d.*rate)) return false;
-  double when = 0;
-  return take_number(text, when) && (!d.measured_busy || std::abs(now() - when) < kBusySeconds);
+  return take_number(text, d.measured_at) &&
+         (!d.measured_busy || std::abs(now() - d.measured_at) < kBusySeconds);
 }
 
 /// What this process has had of the machine so far, in seconds.
@@ -363,14 +423,9 @@ Usage usage() {
   return now;
 }
 
-/// Calls `round` several times; whether others used the machine at the same time.
-template <class F>
-bool rounds(F&& round) {
-  constexpr int kRounds = 2;
+/// Whether others used the machine meanwhile.
+bool was_busy(const Usage& before, const Usage& after) {
   constexpr double kLost = 0.1;  // of the time that threads wanted to work
-  const Usage before = usage();
-  for (int i = 0; i < kRounds; ++i) round();
-  const Usage after = usage();
   const double lost = after.waited - before.waited + after.stolen - before.stolen;
   return lost > kLost * (after.worked - before.worked + lost);
 }
@@ -396,39 +451,82 @@ void keep(const DeviceInfo& d) {
 
 DeviceInfo measure_host() {
   const WithoutMemoryBudget scope;
-  constexpr int kMost = 2;
+  const ProgressLine line(fmt::format("measuring how fast this machine is, once: at most {} s",
+                                      static_cast<int>(kMostSeconds)));
+  constexpr int kEnough = 2, kMost = 4;  // rounds, on an idle machine and on a busy one
   Probes probes;
-  bool busy = true;
-  for (int again = 0; busy && again < kMost; ++again) busy = rounds([&] { probes.round(); });
+  MeasuringTime time(kMostSeconds, probes.count(), steady_seconds);
+  bool undisturbed = false;
+  Usage before = usage();
+  for (int rounds = 0; rounds < kMost && !undisturbed && time.begin_round();) {
+    probes.round(time);
+    if (++rounds % kEnough != 0) continue;
+    const Usage after = usage();
+    undisturbed = !was_busy(std::exchange(before, after), after);
+  }
   DeviceInfo best = probes.rates();
-  best.measured_busy = busy;
+  best.measured_busy = !undisturbed;
+  best.measured_at = now();
+  drop_kept_blocks();
   return best;
 }
+
+bool machine_is_idle(const std::string& file, int cores) {
+  constexpr int kLooks = 3;
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    double load[3];
+    int running = 0;  // the thread that asks among them
+    std::ifstream in(file);
+    for (double& l : load) in >> l;
+    if (!(in >> running) || running - 1 > cores / 8) return false;
+  }
+  return true;
+}
+
+namespace {
+
+/// Rates of a busy machine that is idle now; once in a process.
+bool better_measured_again(const DeviceInfo& known) {
+  if (!known.measured_busy || std::abs(now() - known.measured_at) < kAgainSeconds) return false;
+  static std::atomic<bool> asked{false};
+  return machine_is_idle("/proc/loadavg", known.cores) && !asked.exchange(true);
+}
+
+/// In place of what is known, unless another thread has been faster.
+const DeviceInfo& measure_and_keep(const DeviceInfo* known) {
+  static LongMutex& mutex = *new LongMutex;
+  std::lock_guard lock(mutex);
+  if (measured_host_if_known() == known) {
+    const DeviceInfo own = measure_host();
+    // Of processes that measure at the same time all take the rates of the first.
+    const std::optional<DeviceInfo> first = kept_rates();
+    const bool better = !first || (first->measured_busy && !own.measured_busy);
+    if (better) keep(own);
+    measured_here = new DeviceInfo(better ? own : *first);
+  }
+  return *measured_host_if_known();
+}
+
+}  // namespace
 
 const DeviceInfo* measured_host_if_known() {
   const NoFork whole;
   static const std::optional<DeviceInfo> kept = kept_rates();
-  return kept ? &*kept : measured_here.load();
+  if (const DeviceInfo* const here = measured_here.load()) return here;
+  return kept ? &*kept : nullptr;
 }
 
 const DeviceInfo& measured_host() {
-  if (const DeviceInfo* known = measured_host_if_known()) return *known;
-  static LongMutex& mutex = *new LongMutex;
-  std::lock_guard lock(mutex);
-  if (!measured_here) {
-    const DeviceInfo own = measure_host();
-    // Of processes that measure at the same time all take the rates of the first.
-    const std::optional<DeviceInfo> first = kept_rates();
-    if (!first) keep(own);
-    measured_here = new DeviceInfo(first.value_or(own));
-  }
-  return *measured_here;
+  const DeviceInfo* const known = measured_host_if_known();
+  return known && !better_measured_again(*known) ? *known : measure_and_keep(known);
 }
 
 const DeviceInfo* measured_host_if_possible() try {
-  if (const DeviceInfo* known = measured_host_if_known()) return known;
+  const DeviceInfo* const known = measured_host_if_known();
+  if (known && !better_measured_again(*known)) return known;
   constexpr std::uint64_t kMeasuring = std::uint64_t{512} << 20;  // with buffers of OpenBLAS
-  return has_room({kMeasuring, kMeasuring}) ? &measured_host() : nullptr;
+  return has_room({kMeasuring, kMeasuring}) ? &measure_and_keep(known) : known;
 } catch (const Error& e) {
   if (e.fault() != Fault::Memory) throw;
   return nullptr;

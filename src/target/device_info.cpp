@@ -138,7 +138,9 @@ std::string describe(const DeviceInfo& d) {
              d.cache_bandwidth / 1e9, d.product_flops / 1e9, d.conv_flops / 1e9,
              d.filter_flops / 1e9, d.depthwise_flops / 1e9, d.kernel_flops / 1e9,
              d.parallel_latency * 1e6,
-             d.measured_busy ? "; measured while the machine was busy, so kept for an hour only"
+             d.measured_busy ? fmt::format("; measured while the machine was busy, so within a "
+                                           "factor of {:.1f} and kept for an hour only",
+                                           d.rate_factor)
                              : "");
 }
 

@@ -32,6 +32,8 @@ struct DeviceInfo {
   std::int64_t cache_bytes = 1 << 20;  // of the caches that cores have for themselves, all together
   int lanes = 16;                      // float32 numbers of one vector
   bool measured_busy = false;          // others used the machine while the rates were measured
+  double rate_factor = 1;              // by which good and bad calls differed meanwhile
+  double measured_at = 0;              // seconds since 1970
   double transfer_bandwidth = 1e10;    // bytes per second to and from the host
   double transfer_latency = 0;         // seconds per transfer to or from the host
   std::int64_t memory_bytes = 0;

@@ -1,6 +1,5 @@
 // snug plan MODEL, snug fit MODEL: what a reference model needs, before anything is allocated.
 #include <snug/snug.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +8,7 @@
 
 #include "api/measure_device.h"
 #include "base/bytes.h"
+#include "base/progress_line.h"
 #include "base/seconds.h"
 #include "commands.h"
 #include "options.h"
@@ -34,24 +34,6 @@ struct PlanOptions {
 std::string amount(std::int64_t bytes) {
   return snug::describe_bytes(static_cast<std::uint64_t>(bytes));
 }
-
-/// Says on a terminal what is under way, until it is cleared.
-class Watched {
- public:
-  explicit Watched(const std::string& what) : shown_(isatty(STDERR_FILENO)) {
-    if (!shown_) return;
-    fmt::print(stderr, "{} ...", what);
-    std::fflush(stderr);
-  }
-  ~Watched() { clear(); }
-  Watched(const Watched&) = delete;
-  void clear() const {
-    if (shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  bool shown_;
-};
 
 /// A training step or a forward pass of a model, to be planned with.
 class Subject {
@@ -154,9 +136,11 @@ std::vector<std::string> techniques(const MemoryReport& r) {
   return used;
 }
 
-const char* rates_remark() {
+std::string rates_remark() {
   const snug::DeviceInfo* host = snug::measured_host_if_known();
-  return host && host->measured_busy ? "; rates measured on a busy machine" : "";
+  if (!host || !host->measured_busy) return {};
+  return fmt::format("; rates measured on a busy machine, within a factor of {:.1f}",
+                     host->rate_factor);
 }
 
 nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const MemoryReport* report,
@@ -171,6 +155,8 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   if (report) {
     for (const auto& [name, bytes] : report->bytes()) j["bytes"][std::string(name)] = bytes;
     j["seconds_predicted"] = report->seconds;
+    if (const snug::DeviceInfo* host = snug::measured_host_if_known())
+      j["rates"] = {{"busy", host->measured_busy}, {"factor", host->rate_factor}};
     j["techniques"] = techniques(*report);
   }
   j["remedies"] = nlohmann::ordered_json::array();
@@ -246,7 +232,7 @@ int plan(const PlanOptions& o) {
   const Subject subject(o);
   const std::vector<Dims> shapes = subject.shapes(o.batch);
   const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
-  const Watched watched(fmt::format("planning {}", o.model));
+  snug::ProgressLine watched(fmt::format("planning {}", o.model));
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
@@ -304,7 +290,7 @@ nlohmann::ordered_json as_json(const snug::BatchWay& w) {
 
 int fit(const PlanOptions& o) {
   const Subject subject(o);
-  const Watched watched(fmt::format("planning batches of {}", o.model));
+  snug::ProgressLine watched(fmt::format("planning batches of {}", o.model));
   const snug::MaxBatch found = subject.function(o.memory, true).max_batch(subject.shapes(1));
   watched.clear();
   const bool fits = found.rows > 0;
