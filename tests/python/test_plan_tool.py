@@ -1,6 +1,7 @@
 """`snug plan` and `snug fit` on the command line."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -311,3 +312,24 @@ def test_nn_plan_is_what_fit_takes():
         nn.plan(model, (x, y), memory="1KiB", **how)
     with pytest.raises(TypeError, match="no option 'lr'"):
         nn.plan(model, (x, y), lr=0.1)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_measuring_says_so_where_somebody_reads_it(tmp_path, terminal):
+    mine, theirs = os.openpty()
+    done = subprocess.run(
+        [TOOL, "info"],
+        stdout=subprocess.PIPE,
+        stderr=theirs if terminal else subprocess.PIPE,
+        env={**os.environ, "SNUG_CACHE_DIR": str(tmp_path)},
+        text=True,
+    )
+    os.close(theirs)
+    assert done.returncode == 0 and "in convolutions" in done.stdout
+    if terminal:
+        said = os.read(mine, 1 << 16).decode()
+        assert "measuring how fast this machine is, once: at most 5 s" in said
+        assert said.endswith("\r\x1b[K")  # nothing stays
+    else:
+        assert done.stderr == ""
+    os.close(mine)
