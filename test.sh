@@ -11,9 +11,6 @@ for argument in "$@"; do
   esac
 done
 
-# Several test processes share the cores: threads that wait must not spin.
-export OMP_WAIT_POLICY=passive
-
 results=() failed=0
 
 # step NAME COMMAND...: runs it, goes on if it fails.
