@@ -1,13 +1,17 @@
-"""Offsets of buffers: the MiniMalloc instances, a training step of idealloc, 60,000 generated ones.
+"""Offsets of buffers: the MiniMalloc instances, a training step of idealloc, 60,000 generated ones,
+and rectangles cut to pieces, whose lowest height is known.
 
-    .venv/bin/python benchmarks/packing.py DATA [--tool PATH] [--rounds 2]
+    .venv/bin/python benchmarks/packing.py DATA [--tool PATH] [--rounds 2] [--seeds 20]
 
-DATA has the folders minimalloc/ (A.1048576.csv ...) and idealloc/ (pangu_2.6B.csv). Each row is a
-process of `snug pack`, which packs on one thread: the CPU time of packing and the whole time of
-the process (loading, reading), the better of the rounds each.
+DATA has the folders minimalloc/ (A.1048576.csv ..., those of G to K that are there) and idealloc/
+(pangu_2.6B.csv). Each row is a process of `snug pack`, which packs on one thread: the CPU time of
+packing and the whole time of the process (loading, reading), the better of the rounds each. Of the
+cut rectangles (cut_rectangles.py, so many seeds of each kind) a row says how many are packed within
+their capacity in 0.1, 1 and 10 s of CPU time.
 """
 
 import argparse
+import collections
 import json
 import math
 import pathlib
@@ -17,10 +21,14 @@ import sys
 import tempfile
 import time
 
+import cut_rectangles
+
 # Seconds of MiniMalloc as published; other machines.
 PUBLISHED = {"A": 4.910, "B": 3.661, "C": 0.637, "D": 2.674, "E": 3.717, "F": 5.358}
+UNPUBLISHED = "GHIJK"  # of the same origin, without times
 CAPACITY = 1048576
 GENERATED = 60_000
+WORK_OF_10_S = 4_000_000_000
 
 
 def magnitude(rng, most):
@@ -112,11 +120,37 @@ def row(name, answer, cpu, seconds, published=""):
     )
 
 
+def cut(tool, seeds):
+    """How many of each kind are packed in time."""
+    print(f"{'cut':<24}{'number':>7}{'0.1 s':>7}{'1 s':>7}{'10 s':>7}{'slowest s':>11}  not packed")
+    kinds = collections.defaultdict(list)
+    for instance in cut_rectangles.instances(seeds):
+        kinds[f"{instance.kind}, {instance.sizes}, {instance.slack} %"].append(instance)
+    total = collections.Counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        path = pathlib.Path(temporary) / "cut.csv"
+        for kind, members in kinds.items():
+            seconds, left = [], []
+            for instance in members:
+                path.write_text(instance.text())
+                limits = "--capacity", str(instance.capacity), "--work", str(WORK_OF_10_S)
+                answer, cpu, _ = pack(tool, 1, path, *limits)
+                (seconds if answer["fits"] else left).append(cpu if answer["fits"] else instance)
+            within = [sum(s <= limit for s in seconds) for limit in (0.1, 1, 10)]
+            total.update(dict(enumerate([len(members), *within])))
+            counts = "".join(f"{n:>7}" for n in [len(members), *within])
+            seeds_left = " ".join(str(instance.seed) for instance in left)
+            slowest = max(seconds, default=0)
+            print(f"{kind:<24}{counts}{slowest:>11.3f}  {seeds_left}", flush=True)
+    print(f"{'all':<24}" + "".join(f"{total[k]:>7}" for k in range(4)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--tool", default=pathlib.Path(sys.executable).parent / "snug")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=20)
     options = parser.parse_args()
     tool, rounds = options.tool, options.rounds
     print(
@@ -125,10 +159,12 @@ def main():
     )
     print(f"capacity {CAPACITY}")
     folder = options.data / "minimalloc"
-    for name, published in PUBLISHED.items():
+    for name in [*PUBLISHED, *UNPUBLISHED]:
         path = folder / f"{name}.{CAPACITY}.csv"
+        if name in UNPUBLISHED and not path.exists():
+            continue
         answer, *seconds = pack(tool, rounds, path, "--capacity", str(CAPACITY))
-        row(name, answer, *seconds, f"{published:.3f}")
+        row(name, answer, *seconds, f"{PUBLISHED[name]:.3f}" if name in PUBLISHED else "")
         if not answer["fits"]:
             print("  does not fit")
     print("lowest height")
@@ -140,6 +176,7 @@ def main():
         for name, life, bytes_of in KINDS:
             generate(path, life, bytes_of)
             row(f"60,000 {name}", *pack(tool, rounds, path))
+    cut(tool, options.seeds)
 
 
 if __name__ == "__main__":

@@ -276,7 +276,7 @@ class Minimizer {
 
   void run() {
     if (limits_.capacity > packing_.bound) {
-      attempt(level(limits_.capacity), limits_.work);
+      search_below(level(limits_.capacity));
     } else {
       // Mostly the load is reached; a bisection finds the way there where it is hard.
       std::int64_t low = level(packing_.bound) + 1;
@@ -304,6 +304,17 @@ class Minimizer {
     std::int64_t found = (most / unit_ + 2) * levels_per_unit() - 1;
     while (height(found) > most) --found;
     return found;
+  }
+
+  /// Takes turns at the capacity and at the bound, where fewer ways are open and dead ends show
+  /// earlier.
+  void search_below(std::int64_t capacity) {
+    constexpr std::uint64_t kFirstTurn = 64'000'000;
+    for (std::uint64_t turn = kFirstTurn; search_->work() < limits_.work; turn *= 2)
+      for (std::int64_t below : {capacity, level(packing_.bound)}) {
+        const std::uint64_t left = limits_.work - std::min(limits_.work, search_->work());
+        if (level(packing_.bound) > capacity || attempt(below, std::min(turn, left))) return;
+      }
   }
 
   bool attempt(std::int64_t level, std::uint64_t work) {

@@ -67,6 +67,9 @@ PackSearch::PackSearch(std::span<const SectionItem> items, const Alignments& ali
   candidates_.resize(sections);
   blocked_.resize(sections);
   reaches_top_.resize(sections);
+  best_rank_.resize(sections);
+  starts_.resize(sections + 1);
+  ends_.resize(sections + 1);
   for (std::int64_t p : padding_) most_padding_ = std::max(most_padding_, p);
 }
 
@@ -106,15 +109,29 @@ PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::int64_t padding,
   short_.clear();
   for (std::int64_t p : padding_) short_.push_back(p < padding);
   work_limit_ = work_ + work;
-  for (std::uint64_t turn = 2 * items_.size();; turn *= 2)
-    for (std::size_t kind = 0; kind < kOrders; ++kind) {
-      sort_items(kind);
-      node_limit_ = nodes_ + turn;
-      gave_up_ = false;
-      if (solve({all, capacity, !short_.empty()}, 0)) return Outcome::Found;
-      if (!gave_up_) return Outcome::Impossible;
-      if (work_ > work_limit_) return Outcome::GaveUp;
-    }
+  // The fewest options lead mostly, so the other picks follow one turn behind.
+  struct Way {
+    Pick pick;
+    bool level;
+    std::uint64_t behind;
+  };
+  constexpr Way kWays[] = {{Pick::Fewest, false, 1},
+                           {Pick::Fewest, true, 1},
+                           {Pick::Lowest, true, 2},
+                           {Pick::BestItem, false, 2}};
+  for (std::uint64_t first = 2 * items_.size(), turn = first;; turn *= 2)
+    for (const Way& way : kWays)
+      for (std::size_t kind = 0; kind < kOrders; ++kind) {
+        if (turn / way.behind < first) break;
+        pick_ = way.pick;
+        level_first_ = way.level;
+        sort_items(kind);
+        node_limit_ = nodes_ + turn / way.behind;
+        gave_up_ = false;
+        if (solve({all, capacity, !short_.empty()}, 0)) return Outcome::Found;
+        if (!gave_up_) return Outcome::Impossible;
+        if (work_ > work_limit_) return Outcome::GaveUp;
+      }
 }
 
 bool PackSearch::solve(const Left& left, std::size_t depth) {
@@ -207,8 +224,7 @@ bool PackSearch::node(const Left& left, std::size_t depth) {
     level.branches.clear();
     for (std::uint32_t i : items)
       if (is_candidate_[i] && covers(i, choice.section)) level.branches.push_back(i);
-    std::sort(level.branches.begin(), level.branches.end(),
-              [&](auto a, auto b) { return rank_[a] < rank_[b]; });
+    sort_branches(left, level.branches);
     found = try_branches(left, depth, choice.floor);
     if (found || gave_up_ || choice.raised < 0) break;
     // All packings with a candidate on the floor of this section are ruled out, so those left need
@@ -221,6 +237,21 @@ bool PackSearch::node(const Left& left, std::size_t depth) {
   if (!found && !gave_up_)
     for (std::uint64_t key : level.keys) failures_.add(key, measure(left));
   return found;
+}
+
+/// In the order of trying; where asked for, those first that end level with the floors beside them.
+void PackSearch::sort_branches(const Left& left, std::vector<std::uint32_t>& branches) const {
+  const std::uint32_t begin = items_[left.items.front()].first;
+  auto uneven_sides = [&](std::uint32_t i) {
+    const auto [first, end, bytes] = items_[i];
+    const std::int64_t before = first > begin ? floor_[first - 1] : left.capacity;
+    const std::int64_t after = end < part_end_ ? floor_[end] : left.capacity;
+    const std::int64_t top = lowest_[i] + bytes;
+    return level_first_ ? int{top != before} + int{top != after} : 0;
+  };
+  std::sort(branches.begin(), branches.end(), [&](auto a, auto b) {
+    return std::pair(uneven_sides(a), rank_[a]) < std::pair(uneven_sides(b), rank_[b]);
+  });
 }
 
 /// Places each of the level's branches on the floor and solves the rest.
@@ -263,24 +294,64 @@ PackSearch::State PackSearch::choose(const Left& left, Choice& best) {
   if (failures_.contains(hash(left), measure(left))) return State::Dead;
   if (!sum_up(left) || could_move_down(items)) return State::Dead;
   find_candidates(items);
+  if (!drop_lonely_candidates(left)) return State::Dead;
   const std::uint32_t begin = items_[items.front()].first;
   best.options = -1;
   for (std::uint32_t s = begin; s < part_end_; ++s) {
     if (blocked_[s]) continue;
     const int count = static_cast<int>(candidates_[s]);
-    const std::int64_t slack = capacity - floor_[s] - bytes_[s];
-    const bool preferred =
-        best.options < 0 || std::pair(floor_[s], slack) < std::pair(best.floor, best.slack);
-    if (best.options >= 0 && (count > best.options || (count == best.options && !preferred)))
-      continue;
-    std::int64_t next = slack > 0 ? next_floor(items, s) : kNone;
+    if (best.options >= 0 && preference(s, count, capacity) >= best.preference) continue;
+    std::int64_t next = floor_[s] + bytes_[s] < capacity ? next_floor(items, s) : kNone;
     if (next == kNone || next + bytes_[s] > capacity) next = -1;
     const int options = count + (next >= 0);
-    if (best.options < 0 || options < best.options || (options == best.options && preferred))
-      best = {s, options, floor_[s], slack, next};
+    const Preference preferred = preference(s, options, capacity);
+    if (best.options < 0 || preferred < best.preference)
+      best = {s, options, floor_[s], preferred, next};
   }
   if (best.options < 0) return State::Unsupported;
   return State::Open;
+}
+
+/// In a full section one of the candidates lies on the floor. So a candidate beside one of the same
+/// floor needs another that ends where it starts, or starts where it ends. False: a full section
+/// has no candidate left.
+bool PackSearch::drop_lonely_candidates(const Left& left) {
+  constexpr int kRounds = 4;
+  const std::uint32_t begin = items_[left.items.front()].first;
+  auto is_row = [&](std::uint32_t s, std::int64_t floor) {
+    return !blocked_[s] && floor_[s] == floor && floor + bytes_[s] == left.capacity;
+  };
+  bool changed = true;
+  for (int round = 0; round < kRounds && changed; ++round) {
+    changed = false;
+    std::fill(starts_.begin() + begin, starts_.begin() + part_end_ + 1, 0);
+    std::fill(ends_.begin() + begin, ends_.begin() + part_end_ + 1, 0);
+    for (std::uint32_t i : left.items)
+      if (is_candidate_[i]) starts_[items_[i].first] = ends_[items_[i].end] = 1;
+    work_ += 4 * left.items.size();
+    for (std::uint32_t i : left.items) {
+      const auto [first, end, bytes] = items_[i];
+      if (!is_candidate_[i]) continue;
+      const bool lonely = (first > begin && !ends_[first] && is_row(first - 1, lowest_[i])) ||
+                          (end < part_end_ && !starts_[end] && is_row(end, lowest_[i]));
+      if (!lonely) continue;
+      is_candidate_[i] = false;
+      changed = true;
+      for (std::uint32_t s = first; s < end; ++s)
+        if (--candidates_[s] == 0 && is_row(s, lowest_[i])) return false;
+    }
+  }
+  return true;
+}
+
+/// Grows with the number of options. One option is no choice, so it is taken at once.
+PackSearch::Preference PackSearch::preference(std::uint32_t s, int options,
+                                              std::int64_t capacity) const {
+  const std::int64_t slack = capacity - floor_[s] - bytes_[s];
+  const bool choice = options > 1;
+  if (pick_ == Pick::Fewest) return {options, floor_[s], slack, 0};
+  if (pick_ == Pick::Lowest) return {choice, floor_[s], slack, 0};
+  return {choice, floor_[s], best_rank_[s], options};
 }
 
 /// An item stands on another one wherever it cannot be moved down: where nothing placed reaches up
@@ -357,17 +428,22 @@ bool PackSearch::could_move_down(std::span<const std::uint32_t> items) const {
 
 /// Items that nothing left can go below.
 void PackSearch::find_candidates(std::span<const std::uint32_t> items) {
-  for (std::uint32_t i : items)
-    for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s)
-      candidates_[s] = 0, blocked_[s] = 0;
+  const std::uint32_t begin = items_[items.front()].first;
+  std::fill(candidates_.begin() + begin, candidates_.begin() + part_end_, 0);
+  std::fill(blocked_.begin() + begin, blocked_.begin() + part_end_, 0);
+  std::fill(best_rank_.begin() + begin, best_rank_.begin() + part_end_, UINT32_MAX);
   for (std::uint32_t i : items) {
     bool candidate = support_[i] == lowest_[i];
     for (std::uint32_t s = items_[i].first; s < items_[i].end && candidate; ++s)
       candidate = floor_[s] == lowest_[i];
     is_candidate_[i] = candidate;
     for (std::uint32_t s = items_[i].first; s < items_[i].end; ++s) {
-      candidates_[s] += candidate;
-      blocked_[s] |= !candidate && floor_[s] == lowest_[i];
+      if (candidate) {
+        ++candidates_[s];
+        best_rank_[s] = std::min(best_rank_[s], rank_[i]);
+      } else {
+        blocked_[s] |= floor_[s] == lowest_[i];
+      }
     }
   }
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -19,7 +20,8 @@ struct Alignments {
 ///
 /// A node picks a section and decides which item lies lowest in it: one of those that may stand
 /// right on what is placed, or none of them, which raises the floor of that section. The section is
-/// one whose lowest candidates have nothing else to go below them, with the fewest options. Only
+/// one whose lowest candidates have nothing else to go below them: one with a single option, or
+/// else by turns one with the fewest, the lowest, or the lowest with the best item to try. Only
 /// packings in which no item can be moved down are visited. An item that lives as long as its part
 /// of the problem goes to the top of it, and parts that no item connects are solved apart.
 ///
@@ -34,9 +36,9 @@ class PackSearch {
 
   explicit PackSearch(std::span<const SectionItem> items, const Alignments& alignments = {});
 
-  /// Several orders of trying items take turns, with more nodes in each turn. What one has shown to
-  /// be impossible, later ones and later runs know. Items with less than `padding` end below the
-  /// last unit of the capacity.
+  /// Several orders of trying items and ways to pick a section take turns, with more nodes in each
+  /// turn. What one has shown to be impossible, later ones and later runs know. Items with less
+  /// than `padding` end below the last unit of the capacity.
   Outcome run(std::int64_t capacity, std::int64_t padding, std::uint64_t work);
 
   std::span<const std::int64_t> offsets() const { return offset_; }  // once found
@@ -74,10 +76,13 @@ class PackSearch {
     std::uint32_t item;
     std::int64_t lowest, support;
   };
+  enum class Pick { Fewest, Lowest, BestItem };    // of sections with more than one option
+  using Preference = std::array<std::int64_t, 4>;  // the least is the best
   struct Choice {
     std::uint32_t section = 0;
     int options = 0;
-    std::int64_t floor = 0, slack = 0;
+    std::int64_t floor = 0;
+    Preference preference{};
     std::int64_t raised = -1;  // the floor if none of the candidates lies on it; -1: not possible
   };
   enum class State { Open, Dead, Unsupported };
@@ -94,12 +99,15 @@ class PackSearch {
   void close(const Level& level, Part& part) const;
   bool goes_to_top(std::uint32_t item, const Part& part) const;
   bool node(const Left& left, std::size_t depth);
+  void sort_branches(const Left& left, std::vector<std::uint32_t>& branches) const;
   bool try_branches(const Left& left, std::size_t depth, std::int64_t floor);
   State choose(const Left& left, Choice& choice);
+  Preference preference(std::uint32_t section, int options, std::int64_t capacity) const;
   bool raise_unsupported(const Left& left);
   bool sum_up(const Left& left);
   bool could_move_down(std::span<const std::uint32_t> items) const;
   void find_candidates(std::span<const std::uint32_t> items);
+  bool drop_lonely_candidates(const Left& left);
   std::int64_t next_floor(std::span<const std::uint32_t> items, std::uint32_t section);
   std::uint64_t hash(const Left& left) const;
   /// Grows with the capacity: of an open part with that of the problem in bytes.
@@ -129,8 +137,10 @@ class PackSearch {
   // Per section, of the items left in the current part:
   std::vector<std::int64_t> bytes_, floor_;  // sum, lowest place of any
   std::vector<std::uint32_t> candidates_;    // number that may be placed on the floor
+  std::vector<std::uint32_t> best_rank_;     // of these
   std::vector<char> blocked_;                // an item on the floor is no candidate
   std::vector<char> reaches_top_;            // an item is not short
+  std::vector<char> starts_, ends_;          // a candidate starts or ends there
   std::uint32_t part_end_ = 0;
   std::vector<std::uint32_t> by_lowest_;
   std::vector<char> is_candidate_;  // per item
@@ -138,6 +148,8 @@ class PackSearch {
   std::deque<Level> levels_;
   Failures failures_;
   std::uint64_t nodes_ = 0, node_limit_ = 0, work_ = 0, work_limit_ = 0;
+  Pick pick_ = Pick::Fewest;
+  bool level_first_ = false;
   bool gave_up_ = false;
 };
 

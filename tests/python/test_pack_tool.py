@@ -9,6 +9,7 @@ import sys
 import pytest
 
 TOOL = pathlib.Path(sys.executable).parent / "snug"
+sys.path.append(str(pathlib.Path(__file__).parents[2] / "benchmarks"))
 
 BUFFERS = """id,lower,upper,size
 b1,0,3,4
@@ -98,6 +99,27 @@ def test_capacity_is_blamed(tmp_path):
 def test_directory(tmp_path):
     done = subprocess.run([TOOL, "pack", tmp_path], capture_output=True, text=True)
     assert done.returncode == 1 and "is a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "kind, sizes, slack, seed",
+    [
+        ("guillotine", "few", 0, 2),
+        ("guillotine", "many", 1, 0),
+        ("guillotine", "many", 5, 4),
+        ("pinwheel", "few", 0, 12),
+        ("pinwheel", "few", 5, 6),
+        ("pinwheel", "many", 0, 14),
+    ],
+)
+def test_cut_rectangles_fit_again(tmp_path, kind, sizes, slack, seed):
+    import cut_rectangles
+
+    instance = cut_rectangles.Instance(kind, sizes, slack, seed)
+    out = tmp_path / "out.csv"
+    capacity = "--capacity", str(instance.capacity)
+    pack(tmp_path, instance.text(), *capacity, "--work", "1000000000", "--output", out)
+    assert "no two" in pack(tmp_path, out.read_text(), *capacity, "--check").stdout
 
 
 HEADER = "id,lower,upper,size\n"
