@@ -77,11 +77,20 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
+namespace {
+bool works_with(dnnl::cpu_isa isa) {
+  const auto needed = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+}  // namespace
+
 bool has_bfloat16() {
-  static const bool has = [] {
-    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
-  }();
+  static const bool has = works_with(dnnl::cpu_isa::avx512_core_bf16);
+  return has;
+}
+
+bool has_avx512() {
+  static const bool has = works_with(dnnl::cpu_isa::avx512_core);
   return has;
 }
 

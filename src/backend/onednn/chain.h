@@ -97,6 +97,9 @@ class Chain {
 std::shared_ptr<const Chain> cached_chain(const std::string& key,
                                           const std::function<std::shared_ptr<Chain>()>& build);
 
+/// True if oneDNN works with AVX-512 here.
+bool has_avx512();
+
 /// True if an implementation is oneDNN's slow one, made for testing.
 bool is_reference(const dnnl::primitive_desc_base& pd);
 

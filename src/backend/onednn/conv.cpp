@@ -33,22 +33,24 @@ ConvShape forward_shape(const ConvShape& s) {
   t.left = columns - s.left, t.right = columns - s.right;
   return t;
 }
-/// oneDNN 2.6 does the gradient by 1 x 1 filters with strides on a copy, in its scratchpad, of the
-/// pixels they meet. With channels last it books `c` elements per pixel but starts a pixel's copy
-/// after as many blocks of channels (8 or 16) as there are pixels before it: with fewer channels
-/// than a block, threads write into each other's copies and past the scratchpad. There the pixels
-/// are gathered by a reorder of ours instead, and the filters move over every one of them. (Its
-/// forward convolution and its gradient by images start their copies where they should.)
+/// 1 x 1 filters with strides meet some of the pixels. Where oneDNN 2.6 copies these by itself, it
+/// is slower with AVX2 than a reorder of ours, after which the filters move over every pixel; and
+/// its gradient by filters is wrong: with channels last it books `c` elements per pixel in its
+/// scratchpad but starts a pixel's copy after as many blocks of channels (8 or 16) as there are
+/// pixels before it, so that with fewer channels than a block threads write into each other's
+/// copies and past the scratchpad.
 bool gathers(ConvKind kind, const ConvShape& s) {
   constexpr std::int64_t kBlock = 16;
-  return kind == ConvKind::GradWeight && s.axes == 2 && s.groups == 1 && s.taps() == 1 &&
-         s.sh * s.sw > 1 && s.top == 0 && s.left == 0 && s.oh * s.sh == s.h && s.ow * s.sw == s.w &&
-         s.c < kBlock;
+  return kind != ConvKind::GradInput && s.axes == 2 && s.groups == 1 && s.taps() == 1 &&
+         s.sh * s.sw > 1 && s.top == 0 && s.left == 0 && (s.oh - 1) * s.sh < s.h &&
+         (s.ow - 1) * s.sw < s.w &&
+         (has_avx512() ? kind == ConvKind::GradWeight && s.c < kBlock : true);
 }
 ConvShape gathered_shape(const ConvShape& s) {
   ConvShape t = s;
   t.h = s.oh, t.w = s.ow;
   t.sh = t.sw = 1;
+  t.bottom = t.right = 0;
   return t;
 }
 /// Of a convolution of floats with channels last: whether oneDNN does it by `chain` better than

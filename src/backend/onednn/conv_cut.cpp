@@ -15,6 +15,8 @@ constexpr std::int64_t kPartWork = 4 << 20;  // multiply-adds: 100 to 200 us
 constexpr std::int64_t kParts = 16;          // at most, unless there are many images
 constexpr std::int64_t kChannels = 64;       // of a part are a multiple of this
 constexpr std::int64_t kManyPixels = 512;    // of an image: it is cut by rows
+constexpr std::int64_t kFewPixels = 256;     // of a part
+constexpr std::int64_t kCached = 1 << 17;    // elements of filters that a cache holds
 constexpr std::int64_t kRows = 4;            // of a part at least
 constexpr std::int64_t kSums = 1 << 20;      // elements of all sums by filters
 
@@ -68,7 +70,23 @@ Cut choose(const ConvPart& p) {
   }
   const bool rows = plane && p.kind == ConvKind::Forward;
   if (wide && s.n < wanted && !(rows && s.plane() >= kManyPixels)) return by_channels(wanted);
-  return cut_by_pixels(s, wanted, rows);
+  const Cut cut = cut_by_pixels(s, wanted, rows);
+  // A few pixels would read filters that no cache holds, part by part.
+  const std::int64_t filters = s.o * s.group_in() * s.taps();
+  if (wide && wanted > 1 && cut.by == By::Images && cut.each * s.plane() < kFewPixels &&
+      filters > kCached)
+    return by_channels(wanted);
+  return cut;
+}
+
+/// Filters of several taps and many channels are faster on images in blocks of 8 channels with
+/// AVX2, reorders included; with AVX-512 they are not (benchmarks/README.md).
+bool prefers_blocks(const ConvPart& p) {
+  const ConvShape& s = p.shape;
+  const std::int64_t least = p.kind == ConvKind::GradWeight ? 32 : 64;
+  const bool strided_back = p.kind == ConvKind::GradInput && s.sh * s.sw > 1;
+  return !has_avx512() && s.taps() > 1 && s.groups == 1 && std::min(s.c, s.o) >= least &&
+         !strided_back;
 }
 
 /// Rows [first, last) of y of one image, and the rows of x they meet; the first of these.
@@ -184,9 +202,10 @@ std::optional<ConvCut> cut_convolution(const ConvPart& whole) {
     return std::move(cutter.result);
   };
   const bool plane = whole.shape.axes == 2;
-  for (const bool blocked : {false, true}) {
+  const bool prefers = plane && prefers_blocks(whole);
+  for (const bool blocked : {prefers, !prefers}) {
     if (!blocked && !plane) continue;
-    if (blocked && whole.swapped) continue;  // done as a gradient instead
+    if (!prefers && blocked && whole.swapped) continue;  // done as a gradient instead
     ConvPart part = whole;
     part.blocked = blocked;
     const Cut how = choose(part);
