@@ -68,17 +68,22 @@ bool plain_matrix(std::int64_t rows, std::int64_t cols, std::int64_t row, std::i
   return by_rows || by_cols;
 }
 
+/// The second operand has rows of a multiple of a page, which displace each other from the cache.
+/// oneDNN packs it for kPackedRows rows of the first and more, else reads it as it is.
+constexpr std::int64_t kPackedRows = 512;
+bool displaces_itself(const Gemm& g) {
+  constexpr std::int64_t kPageFloats = 1024, kFewRows = 32;
+  return g.b_col == 1 && g.n > 1 && g.k > kFewRows && g.b_row % kPageFloats == 0;
+}
+
 /// Where OpenBLAS is measured to be faster: small products, vectors, narrow ones whose operand
-/// oneDNN would turn first, and those whose second operand has rows of a multiple of a page, which
-/// oneDNN reads without packing it: they displace each other from the cache.
+/// oneDNN would turn first, and those whose second operand it would not pack and should.
 bool better_by_blas(const Product& p) {
   const Gemm& g = p.gemm;
   if (g.dtype != DType::F32 || !blas_takes(g)) return false;
   const bool a_turned = g.a_col != 1 && g.k > 1, b_turned = g.b_col != 1 && g.n > 1;
-  constexpr std::int64_t kPageFloats = 1024, kFewRows = 32;
-  const bool displaced = !b_turned && g.k > kFewRows && g.b_row % kPageFloats == 0;
   return g.m * g.n * g.k < (1 << 16) || g.n == 1 || (g.n < 16 && a_turned) ||
-         (g.m == 1 && b_turned) || displaced;
+         (g.m == 1 && b_turned) || (g.m < 2 * kPackedRows && displaces_itself(g));
 }
 
 /// The parts that a product is done in, each by one thread. They follow from its sizes alone, so
@@ -91,19 +96,20 @@ std::int64_t pieces(std::int64_t size, std::int64_t step) { return (size + step 
 
 Cut cut(const Product& p) {
   const Gemm& g = p.gemm;
-  // Parts take some 25 us. Each packs the operand that it shares with others again, so there are
-  // more than a few of large ones only.
-  constexpr int kPart = 20, kLargePart = 25;  // log2 of multiply-adds
-  constexpr std::int64_t kFew = 8, kRows = 16, kColumns = 64;
-  const std::int64_t work = p.work();
-  const std::int64_t parts =
-      std::max<std::int64_t>(1, std::min(work >> kPart, std::max(kFew, work >> kLargePart)));
+  // Parts take some 25 us. Each packs the operand that it shares with others again, so more than a
+  // few have many rows or columns.
+  constexpr std::int64_t kPart = 1 << 20;  // multiply-adds
+  constexpr std::int64_t kFew = 8, kMany = 256, kColumns = 64;
+  const bool by_rows = 4 * g.m >= g.n;
+  const std::int64_t rows = displaces_itself(g) ? kPackedRows : 16;
+  const std::int64_t parts = std::clamp<std::int64_t>(
+      p.work() / kPart, 1, std::max(kFew, p.batches * (by_rows ? g.m : g.n) / kMany));
   Cut c{pieces(p.batches, std::min(parts, p.batches)), g.m, g.n};
   const std::int64_t each = pieces(parts, p.batches);  // parts of a matrix
   const auto step = [&](std::int64_t size, std::int64_t unit) {
     return std::max(unit, pieces(pieces(size, each), unit) * unit);
   };
-  if (each > 1) (4 * g.m >= g.n ? c.rows = step(g.m, kRows) : c.columns = step(g.n, kColumns));
+  if (each > 1) (by_rows ? c.rows = step(g.m, rows) : c.columns = step(g.n, kColumns));
   return c;
 }
 
