@@ -78,7 +78,7 @@ def network_contestants(network, options):
 
 def cell_contestants(name, options):
     def start(python, script, threads, *arguments):
-        worker = CellWorker(python, script, threads, False, *arguments)
+        worker = CellWorker(python, script, threads, False, *arguments, cores=CORES)
         made = worker.ask(f"cell {name} 1 float32")
         if "fault" in made:
             raise SystemExit(f"{name}: {made['fault']}")
@@ -142,7 +142,7 @@ def main():
     parser.add_argument("--torch", help="an interpreter that has PyTorch")
     parser.add_argument("--jax", help="an interpreter that has JAX")
     parser.add_argument("--networks", default="mlp,vgg-small")
-    parser.add_argument("--cells", default="chain,softmax,product,row_sums")
+    parser.add_argument("--cells", default="chain,softmax-rows,product-square,sum-columns")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a contestant in a round")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--json", type=Path)

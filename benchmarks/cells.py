@@ -37,9 +37,9 @@ AVX2 = {
 class Worker:
     """A contestant: a process that computes cells."""
 
-    def __init__(self, python, script, threads, avx2, *arguments):
+    def __init__(self, python, script, threads, avx2, *arguments, cores=None):
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(AVX2 if avx2 else {})}
-        cores = sorted(os.sched_getaffinity(0))[:threads]
+        cores = sorted(os.sched_getaffinity(0))[: cores or threads]
         self.process = subprocess.Popen(
             [python, HERE / script, *arguments],
             stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 from cells_table import CELLS, pyhpc_call
+from convnets_worker import times_within
 
 
 def answer(**values):
@@ -24,6 +25,7 @@ def serve(make, version, backend):
 
     "cell NAME SIZE DTYPE"  makes it: the seconds of the first call and a digest of the results
     "run N"                 calls it N times: the mean seconds of a call
+    "for S"                 calls it for S seconds: the seconds of each call
     "end"                   ends the process
 
     `make(cell, arguments)` gives a function without arguments that returns when all is computed;
@@ -50,6 +52,8 @@ def serve(make, version, backend):
                 first = time.perf_counter() - start
                 answer(first=first, digest=digest(results))
                 results = None
+            elif command == "for":
+                answer(seconds=times_within(float(rest[0]), call))
             else:
                 count = int(rest[0])
                 start = time.perf_counter()
