@@ -309,8 +309,11 @@ TEST(CpuKernel, LargeResults) {
 
 /// The same element gives the same bits wherever a range begins or ends.
 TEST(CpuKernel, ResultsDoNotDependOnSplits) {
-  for (Prim p : {Prim::Exp, Prim::Log, Prim::Tanh, Prim::Sin, Prim::Erfc, Prim::Asinh, Prim::Pow,
-                 Prim::Softplus})
+  for (Prim p : {Prim::Exp,     Prim::Expm1,    Prim::Exp2,  Prim::Log,  Prim::Log1p, Prim::Log2,
+                 Prim::Log10,   Prim::Tanh,     Prim::Sin,   Prim::Cos,  Prim::Tan,   Prim::Asin,
+                 Prim::Acos,    Prim::Atan,     Prim::Sinh,  Prim::Cosh, Prim::Erf,   Prim::Erfc,
+                 Prim::Erfcx,   Prim::Asinh,    Prim::Acosh, Prim::Pow,  Prim::Atanh, Prim::Sqrt,
+                 Prim::Sigmoid, Prim::Softplus, Prim::Div})
     for (DType t : {DType::F32, DType::F64}) {
       SpecBuilder b = one_op(p, t, {1}, {kRun});
       Launch launch(b.spec, {150}, {}, true);

@@ -293,7 +293,9 @@ V MathEmitter::erfcx(V x) {
 V MathEmitter::erfc(V x) {
   V ax = clamp_above(unary(Intrinsic::fabs, x), pick(x, 10.6, 28));
   V r = erfc_positive(ax);
-  return b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), b.CreateFSub(number(x, 2), r), r);
+  r = b.CreateSelect(b.CreateFCmpOLT(x, number(x, 0)), b.CreateFSub(number(x, 2), r), r);
+  // Two operands of a product above are nan if x is: which sign comes out depends on their order.
+  return b.CreateSelect(b.CreateFCmpUNO(x, x), x, r);
 }
 
 /// |x| < 0.9 or 1: x + x P(x^2), 2^-30 and 2^-56. Beyond: 1 - erfc(|x|).

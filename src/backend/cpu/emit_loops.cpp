@@ -212,8 +212,8 @@ void KernelEmitter::nest(const std::vector<std::size_t>& axes, std::size_t at,
   });
 }
 
-/// Whole vectors, `unroll` at a time, then the rest under a mask. What does not differ between
-/// lanes is computed before, from the phases in `hoisted`.
+/// Whole vectors, `unroll` or `width` at a time, then the rest under a mask. What does not differ
+/// between lanes is computed before, from the phases in `hoisted`.
 void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSpec::Phase>& hoisted,
                                 const std::function<void()>& body) {
   bool flat = plan.mode == Mode::Flat;
@@ -231,6 +231,7 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
     std::vector<bool> ready = ready_;
     V middle = range.begin;
     if (!plan.masked_only) {
+      lanes = plan.lanes * plan.width;
       V step = i64(plan.unroll * lanes);
       V count = b.CreateSub(range.end, range.begin);
       V whole = b.CreateSub(count, b.CreateURem(count, step));
@@ -253,6 +254,7 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
         });
         when(b.CreateNot(stream), run);
       });
+      lanes = plan.lanes;
       ready_ = ready;
     }
     vector_tail({middle, range.end}, tail_copies, body);

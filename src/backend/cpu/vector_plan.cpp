@@ -10,7 +10,7 @@ namespace {
 
 using Mode = VectorPlan::Mode;
 constexpr std::int64_t kMaxUnrolledPoints = 64;
-constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120;
+constexpr int kMaxUnrolledWeight = 160, kMaskedOnlyWeight = 120, kMaxWideWeight = 120;
 constexpr int kMaxStreamingWeight = 16, kMaxShortRowsWeight = 30;
 constexpr std::int64_t kMaxTilePoints = 16;
 constexpr int kLightWeight = 4;  // of reductions: so many accumulators still fit registers
@@ -177,6 +177,12 @@ std::vector<std::size_t> find_partials(const KernelSpec& s, const VectorPlan& pl
 
 unsigned choose_unroll(int weight) { return weight <= 12 ? 4 : weight <= 40 ? 2 : 1; }
 
+/// How many vectors share the constants of functions. Vectors of 512 bits have twice the registers
+/// and read constants as part of an instruction.
+unsigned choose_width(int weight, const HostCpu& host) {
+  return weight <= kMaxWideWeight && host.vector_bits < 512 ? 4 : 2;
+}
+
 /// Whole vectors of 32 bits, unless a good part of the work is on 64: then those fill vectors, as
 /// two of them would per instruction. Sums of float32 in float64 are such a small part behind exp.
 unsigned choose_lanes(const KernelSpec& s, const HostCpu& host) {
@@ -308,8 +314,12 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.varying = find_varying(s, plan);
     if (s.block && has_inner) plan.partial_of = find_partials(s, plan);
     plan.rows = !plan.partial_of.empty();
-    plan.masked_only = !tiles && plan.unroll == 1 && body > kMaskedOnlyWeight;
+    plan.masked_only = has_inner && !tiles && plan.unroll == 1 && body > kMaskedOnlyWeight;
     plan.streaming = !has_inner && body <= kMaxStreamingWeight;
+    if (!has_inner && !plan.streaming) {
+      plan.unroll = 1;
+      plan.width = choose_width(body, host);
+    }
   } else {
     plan.mode = Mode::Inner;
     plan.axis = inner;

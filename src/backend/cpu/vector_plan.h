@@ -18,8 +18,12 @@ struct VectorPlan {
   };
   Mode mode = Mode::Scalar;
   unsigned lanes = 1;
-  std::size_t axis = 0;       // the vector axis; Flat: the last axis, and the one before it
-  unsigned unroll = 1;        // vectors per iteration; several accumulators in Inner mode
+  std::size_t axis = 0;  // the vector axis; Flat: the last axis, and the one before it
+  unsigned unroll = 1;   // vectors per iteration; several accumulators in Inner mode
+  /// Vectors that one iteration takes as a single value, which LLVM cuts into registers: they share
+  /// the constants of functions, and their chains of instructions interleave. The tail has one
+  /// each.
+  unsigned width = 1;
   bool unroll_inner = false;  // inner loops have short constant extents and become straight code
   /// Outer mode, partial reductions: row after row of the inner axes, each from end to end along
   /// the vector axis, as it lies in memory. The partial results are the accumulators.
