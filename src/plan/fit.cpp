@@ -218,7 +218,8 @@ void Fitter::find_points() {
   if (!recompute_) limits.runs = 0;
   for (RecomputePlan& plan :
        program_frontier(program_, sizes_, plain, seconds_, limits, frontier_.bound))
-    points.push_back({std::move(plan)});
+    points.push_back({.plan = std::move(plan)});
+  for (Point& point : points) point.load = point.plan.peak;
   if (sizes_.disk) {
     for (const Schedule& s : plain) add_points_with_offloads(s);
     const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
@@ -231,9 +232,14 @@ void Fitter::find_points() {
     };
     std::stable_sort(points.begin(), points.end(), by_cost);
     std::erase_if(points, worse);
-    // Packing decides how much transfers overlap, and so how long they take.
-    for (Point& point : points)
-      if (!point.offloaded.empty() && packed(point)) point.plan.cost = fitted(point).seconds;
+    // Packing decides how much transfers overlap: either all that they may or not at all.
+    for (Point& point : points) {
+      if (point.offloaded.empty()) continue;
+      point.overlapped = false;
+      const Schedule apart = schedule_of(point);
+      point.load = load_of(apart);  // overlapping keeps to it
+      point.plan.cost = std::min(point.plan.cost, predict_seconds(apart, seconds_, *sizes_.disk));
+    }
     std::stable_sort(points.begin(), points.end(), by_cost);
   }
   points.shrink_to_fit();
@@ -250,7 +256,7 @@ void Fitter::add_points_with_offloads(const Schedule& plain) {
        plans_with_offloads(problem, plain, offloads, *sizes_.disk, recompute_,
                            static_cast<std::uint32_t>(program_.tasks.size())))
     for (RecomputePlan& plan : plans) {
-      Point point{std::move(plan)};
+      Point point{.plan = std::move(plan)};
       point.offloaded.assign(offloaded.begin(),
                              offloaded.begin() + static_cast<std::ptrdiff_t>(count));
       point.overlapped = true;
@@ -275,9 +281,13 @@ const MemoryPlan* Fitter::packed(Point& point) {
       if (!point.offloaded.empty()) {
         // Transfers overlap with steps as far as that costs no memory.
         point.overlapped = true;
-        MemoryPlan wide = pack(schedule_of(point), PackEffort::Thorough);
+        const Schedule overlapped = schedule_of(point);
+        MemoryPlan wide = pack(overlapped, PackEffort::Thorough);
         point.overlapped = wide.bytes <= point.packed.bytes;
         if (point.overlapped) point.packed = std::move(wide);
+        point.seconds = predict_seconds(point.overlapped ? overlapped : s, seconds_, *sizes_.disk);
+      } else {
+        point.seconds = point.plan.cost;
       }
     }
     point.tried = true;
@@ -294,8 +304,7 @@ Fitted Fitter::fitted(const Point& point) const {
     if (s.again) again.insert(s.task);
   for (std::uint32_t t : again) f.recomputed.push_back(words_for(program_, program_.tasks[t]));
   std::sort(f.recomputed.begin(), f.recomputed.end());
-  f.seconds = point.offloaded.empty() ? point.plan.cost
-                                      : predict_seconds(f.schedule, seconds_, *sizes_.disk);
+  f.seconds = point.seconds;
   f.plain_seconds = plain_.plain_seconds;
   return f;
 }
@@ -304,19 +313,25 @@ std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
   if (bound() > budget) return std::nullopt;
   find_points();
+  const Point* best = nullptr;
   for (Point& point : frontier_.points) {
-    if (point.plan.peak > budget && point.offloaded.empty()) continue;
+    if (best && point.plan.cost > best->seconds) break;  // nor is any behind it faster
+    if (point.load > budget) continue;
     const MemoryPlan* const plan = packed(point);
-    if (plan && plan->bytes <= budget) return fitted(point);
+    if (!plan || plan->bytes > budget) continue;
+    if (!best ||
+        std::pair(point.seconds, point.plan.peak) < std::pair(best->seconds, best->plan.peak))
+      best = &point;
   }
-  return std::nullopt;
+  if (!best) return std::nullopt;
+  return fitted(*best);
 }
 
 Floor Fitter::floor() {
   find_points();
   Floor floor{bound(), plain_.plan.bytes, plain_.plain_seconds};
   for (auto point = frontier_.points.rbegin(); point != frontier_.points.rend(); ++point) {
-    if (point->plan.peak >= floor.smallest && point->offloaded.empty()) continue;
+    if (point->load >= floor.smallest) continue;
     if (const MemoryPlan* plan = packed(*point))
       floor.smallest = std::min(floor.smallest, plan->bytes);
   }

@@ -44,11 +44,13 @@ std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSi
 /// budget: one picks from them. It points to nothing of the program, so it may outlive it.
 struct Frontier {
   struct Point {
-    RecomputePlan plan;                 // runs as order_as takes them
+    RecomputePlan plan;                 // runs as order_as takes them; cost: no packing is faster
     std::vector<Value> offloaded = {};  // to a file
+    std::uint64_t load = 0;             // no packing is lower
     bool tried = false, valid = false;  // it was packed; it breaks no rule of schedules
     bool overlapped = false;            // transfers overlap with steps
     MemoryPlan packed = {};
+    double seconds = 0;  // once packed, which decides how much transfers overlap
   };
   std::vector<std::vector<std::uint32_t>> orders;  // of the tasks, the best first; none: not begun
   bool best_order = false;                         // of the first, as Schedule has it

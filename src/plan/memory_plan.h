@@ -33,6 +33,9 @@ enum class PackEffort : std::uint8_t {
 /// Deterministic; thorough plans are never higher than quick ones.
 MemoryPlan pack(const Schedule& schedule, PackEffort effort = PackEffort::Quick);
 
+/// The largest sum of live bytes, as MemoryPlan::load has it, without packing.
+std::uint64_t load_of(const Schedule& schedule);
+
 /// Knows nothing of the packer: no two live buffers overlap, all lie inside the arena. An internal
 /// error names the pair.
 void verify(const Schedule& schedule, const MemoryPlan& plan);

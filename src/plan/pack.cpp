@@ -35,6 +35,17 @@ Blocks make_blocks(const Schedule& s) {
 
 }  // namespace
 
+std::uint64_t load_of(const Schedule& s) {
+  std::vector<std::uint64_t> change(s.steps.size() + 1, 0);  // modulo 2^64
+  for (const PackItem& item : make_blocks(s).items) {
+    change[static_cast<std::size_t>(item.lower)] += item.bytes;
+    change[static_cast<std::size_t>(item.upper)] -= item.bytes;
+  }
+  std::uint64_t live = 0, most = 0;
+  for (const std::uint64_t c : change) most = std::max(most, live += c);
+  return most;
+}
+
 MemoryPlan pack(const Schedule& s, PackEffort effort) {
   // Planning a function may take as long as making one of its kernels.
   constexpr std::uint64_t kWork = 20'000'000;
