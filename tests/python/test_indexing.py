@@ -337,3 +337,104 @@ def test_mask_of_another_shape():
     f = snug.function([x, m], x[m])
     with pytest.raises(ValueError, match="mask"):
         f(np.zeros((3, 4)), np.ones(4, bool))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64", "uint8", "bool"])
+def test_rows_of_any_length(dtype):
+    """Rows are moved and added by code that their length chooses."""
+    random = np.random.default_rng(7)
+    x, y = (T.TensorType(dtype, (False, False))() for _ in range(2))
+    i = T.lvector()
+    f = snug.function(
+        [x, y, i],
+        [x[i], T.set_subtensor(x[i], y), T.inc_subtensor(x[i], y)],
+        on_unused_input="ignore",
+    )
+    for length in [*range(71), 129, 300, 1100]:
+        table = random.integers(0, 2 if dtype == "bool" else 100, (23, length)).astype(dtype)
+        index = random.integers(-23, 23, 600)
+        rows = random.integers(0, 2 if dtype == "bool" else 100, (600, length)).astype(dtype)
+        for step in 1, 2, -1:
+            part = index[: 300 * abs(step)][::step]
+            given = rows[: len(part)]
+            taken, set_, added = f(table, given, part)
+            assert np.array_equal(taken, table[part])
+            wanted = table.copy()
+            for row, place in zip(given, part, strict=True):
+                wanted[place] = row
+            assert np.array_equal(set_, wanted)
+            wanted = table.copy()
+            np.add.at(wanted, part, given)
+            assert np.array_equal(added, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_of_strided_tables(dtype):
+    random = np.random.default_rng(8)
+    x, i = T.TensorType(dtype, (False, False))(), T.lvector()
+    y = T.TensorType(dtype, (False, False))()
+    functions = {
+        "rows": snug.function([x, i], x[i]),
+        "columns": snug.function([x, i], x[:, i]),
+        "every second": snug.function([x, i], x[:, ::2][i]),
+        "backwards": snug.function([x, i], x[::-1, ::-1][i]),
+        "pairs": snug.function([x, i], x[i, i[::-1]]),
+    }
+    wanted = {
+        "rows": lambda x, i: x[i],
+        "columns": lambda x, i: x[:, i],
+        "every second": lambda x, i: x[:, ::2][i],
+        "backwards": lambda x, i: x[::-1, ::-1][i],
+        "pairs": lambda x, i: x[i, i[::-1]],
+    }
+    add = snug.function([x, y, i], T.inc_subtensor(x[:, i], y))
+    for count in 0, 1, 17, 700:
+        table = random.standard_normal((40, 80)).astype(dtype)
+        index = random.integers(-30, 30, count)
+        for view in table[:, :40], table[:, ::2], table.T[:40], table[::-1, 40:]:
+            for name, function in functions.items():
+                assert np.array_equal(function(view, index), wanted[name](view, index)), name
+            rows = random.integers(0, 9, (len(view), count)).astype(dtype)
+            sum_ = view.copy()
+            np.add.at(sum_.T, index, rows.T)
+            np.testing.assert_allclose(add(view, rows, index), sum_, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint32", "uint64"])
+def test_the_first_index_outside_is_named(dtype):
+    x, i = T.fmatrix(), T.TensorType(dtype, (False, False))()
+    f = snug.function([x, i], x[i])
+    table = np.arange(200, dtype="float32").reshape(100, 2)
+    index = np.arange(2000).reshape(40, 50).astype(np.int64) % 100
+    for view in index.astype(dtype), index.astype(dtype)[::-1, ::2], index.astype(dtype).T:
+        assert np.array_equal(f(table, view), table[view])
+        for places in [(0, 0)], [(39 % len(view), 20)], [(7, 3), (7, 4), (9, 0)]:
+            wrong = view.copy()
+            for n, place in enumerate(places):
+                wrong[place] = 100 + n
+            with pytest.raises(IndexError, match="index 100 is outside an axis of size 100"):
+                f(table, wrong)
+    with pytest.raises(IndexError, match="index 0 is outside an axis of size 0"):
+        f(table[:0], index.astype(dtype) * 0)
+    if dtype == "uint64":
+        with pytest.raises(IndexError, match="outside an axis of size 100"):
+            f(table, np.full((2, 2), 2**64 - 1, dtype))
+    if dtype.startswith("int"):
+        assert np.array_equal(f(table, (-1 - index).astype(dtype)), table[-1 - index])
+        with pytest.raises(IndexError, match="index -101 is outside an axis of size 100"):
+            f(table, np.full((3, 3), -101, dtype))
+
+
+def test_many_threads_add_rows_in_the_order_of_indices():
+    """Sums depend on the order of their terms, which is that of the indices on any threads."""
+    random = np.random.default_rng(9)
+    x, y, i = T.fmatrix(), T.fmatrix(), T.lvector()
+    f = snug.function([x, y, i], T.inc_subtensor(x[i], y))
+    for rows, columns, count in (5, 3, 20000), (3000, 8, 20000), (50, 64, 3000), (4, 200, 999):
+        table = random.standard_normal((rows, columns)).astype("float32")
+        given = random.standard_normal((count, columns)).astype("float32")
+        index = np.minimum(random.geometric(0.05, count) - 1, rows - 1)
+        wanted = table.copy()
+        for row, place in zip(given, index, strict=True):
+            wanted[place] += row
+        assert np.array_equal(f(table, given, index), wanted)
