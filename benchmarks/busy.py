@@ -19,15 +19,15 @@ ours decides, which the row of Snug on one thread shows.
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from cells import Worker as CellWorker
-from convnets import Worker as NetworkWorker
+from cells_table import CELLS
+from convnets_worker import NETWORKS
+from worker import Worker, listed, print_machine
 
 CORES = 2
 # neighbours per core, in groups of their own
@@ -60,13 +60,14 @@ class Neighbours:
 
 
 def network_contestants(network, options):
-    def start(python, kind, variant="", threads="2"):
+    def start(python, kind, variant="", threads=CORES):
         script = f"convnets_{kind}.py"
-        return NetworkWorker(python, script, network, "float32", variant, threads=threads)
+        arguments = network, "float32", variant
+        return Worker(python, script, *arguments, threads=threads, cores=CORES)
 
     contestants = {
         "snug": start(sys.executable, "snug"),
-        "snug, 1 thread": start(sys.executable, "snug", threads="1"),
+        "snug, 1 thread": start(sys.executable, "snug", threads=1),
     }
     if options.torch:
         layout = "eager" if network == "mlp" else "channels_last"
@@ -78,10 +79,8 @@ def network_contestants(network, options):
 
 def cell_contestants(name, options):
     def start(python, script, threads, *arguments):
-        worker = CellWorker(python, script, threads, False, *arguments, cores=CORES)
-        made = worker.ask(f"cell {name} 1 float32")
-        if "fault" in made:
-            raise SystemExit(f"{name}: {made['fault']}")
+        worker = Worker(python, script, *arguments, threads=threads, cores=CORES)
+        worker.demand(f"cell {name} 1 float32")
         return worker
 
     contestants = {
@@ -98,13 +97,13 @@ def cell_contestants(name, options):
 def measure(contestants, options):
     """By load and contestant the seconds of all calls."""
     for worker in contestants.values():
-        worker.ask(f"for {options.seconds / 2}")  # code is made, caches are warm
+        worker.demand(f"for {options.seconds / 2}")  # code is made, caches are warm
     times = {}
     for load in LOADS:
         for _ in range(options.rounds):
             for name, worker in contestants.items():
                 with Neighbours(*load):
-                    seconds = worker.ask(f"for {options.seconds}")["seconds"]
+                    seconds = worker.demand(f"for {options.seconds}")["seconds"]
                 times.setdefault(load, {}).setdefault(name, []).extend(seconds)
     for worker in contestants.values():
         worker.end()
@@ -147,14 +146,14 @@ def main():
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next(line for line in cpus if line.startswith("model name"))
-    print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
+    networks = listed(options.networks, NETWORKS, "network")
+    cells = listed(options.cells, CELLS, "cell")
+    print_machine()
     print(f"  {'neighbours':17} {'':15} {'mean ms':>9} {'95 % ms':>9} {'slower':>8} {'/ share':>8}")
     rows = []
-    for network in filter(None, options.networks.split(",")):
+    for network in networks:
         rows += show(network, measure(network_contestants(network, options), options))
-    for cell in filter(None, options.cells.split(",")):
+    for cell in cells:
         rows += show(cell, measure(cell_contestants(cell, options), options))
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

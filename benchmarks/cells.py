@@ -15,16 +15,15 @@ import argparse
 import fnmatch
 import json
 import math
-import os
-import platform
+import re
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
-from cells_table import CELLS
+from cells_table import BOTH, CELLS, PYHPC
+from worker import Worker, fault, listed, print_machine
 
-HERE = Path(__file__).resolve().parent
+SIZES = max(len(cell.sizes) for cell in CELLS.values())
 ROUND_SECONDS = 0.03  # of each contestant in each round, about
 AVX2 = {
     "DNNL_MAX_CPU_ISA": "AVX2",
@@ -34,47 +33,18 @@ AVX2 = {
 }
 
 
-class Worker:
-    """A contestant: a process that computes cells."""
-
-    def __init__(self, python, script, threads, avx2, *arguments, cores=None):
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads), **(AVX2 if avx2 else {})}
-        cores = sorted(os.sched_getaffinity(0))[: cores or threads]
-        self.process = subprocess.Popen(
-            [python, HERE / script, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
-            text=True,
-        )
-        self.version = self.answer()["version"]
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended")
-        return json.loads(line)
-
-    def ask(self, command):
-        print(command, file=self.process.stdin, flush=True)
-        return self.answer()
-
-    def end(self):
-        print("end", file=self.process.stdin, flush=True)
-        self.process.wait()
-
-
 def start(options, threads):
-    workers = {"snug": Worker(sys.executable, "cells_snug.py", threads, options.avx2)}
+    def worker(python, script, *arguments):
+        environment = AVX2 if options.avx2 else None
+        return Worker(python, script, *arguments, threads=threads, environment=environment)
+
+    workers = {"snug": worker(sys.executable, "cells_snug.py")}
     if options.jax:
-        workers["jax"] = Worker(options.jax, "cells_jax.py", threads, options.avx2)
+        workers["jax"] = worker(options.jax, "cells_jax.py")
     for form in ["eager"] + ["compiled"] * options.compiled:
         if options.torch:
-            workers[f"torch {form}"] = Worker(
-                options.torch, "cells_torch.py", threads, options.avx2, form, str(threads)
-            )
+            name = f"torch {form}"
+            workers[name] = worker(options.torch, "cells_torch.py", form, str(threads))
     return workers
 
 
@@ -99,23 +69,37 @@ def measure(workers, name, size, dtype, rounds):
                 faults[contestant] = f"other results: {digest}, snug {ready['snug'][1]}"
     counts = {}
     for contestant, (worker, _) in ready.items():
-        once = worker.ask("run 1")["seconds"]
+        once = worker.demand("run 1")["seconds"]
         counts[contestant] = max(1, min(1000, round(ROUND_SECONDS / max(once, 1e-7))))
     seconds = {contestant: [] for contestant in ready}
     for _ in range(rounds):
         for contestant, (worker, _) in ready.items():
-            seconds[contestant].append(worker.ask(f"run {counts[contestant]}")["seconds"])
+            seconds[contestant].append(worker.demand(f"run {counts[contestant]}")["seconds"])
     return seconds, faults
 
 
 def chosen(options):
-    kinds = options.kinds.split(",") if options.kinds else None
-    for name, cell in CELLS.items():
-        if kinds and cell.kind not in kinds:
-            continue
-        if options.only and not any(fnmatch.fnmatch(name, p) for p in options.only.split(",")):
-            continue
-        yield cell
+    """(cell, size, dtype) of all that is asked for."""
+    kinds = listed(options.kinds, sorted({cell.kind for cell in CELLS.values()}), "kind")
+    sizes = [int(s) for s in listed(options.sizes, [str(s) for s in range(SIZES)], "size")]
+    dtypes = listed(options.dtypes, BOTH, "dtype")
+    patterns = [p for p in options.only.split(",") if p]
+    for pattern in patterns:
+        if not fnmatch.filter(CELLS, pattern):
+            hint = "" if PYHPC else "; the pyhpc kernels need a checkout in $PYHPC"
+            fault(f"there is no cell {pattern}; there are {', '.join(CELLS)}{hint}")
+    found = [
+        (cell, size, dtype)
+        for name, cell in CELLS.items()
+        if (not kinds or cell.kind in kinds)
+        and (not patterns or any(fnmatch.fnmatch(name, p) for p in patterns))
+        for size in sizes
+        for dtype in dtypes
+        if size < len(cell.sizes) and dtype in cell.dtypes
+    ]
+    if not found:
+        fault("no cell has all that is asked for; take some of the options away")
+    return found
 
 
 def geometric_mean(values):
@@ -160,8 +144,8 @@ class Table:
                     text += f"  {mean:14.2f} {best:5.2f}"
                 else:
                     text += f"  {'-':>14} {'-':>5}"
-        for contestant, fault in faults.items():
-            text += f"\n    {contestant}: {fault}"
+        for contestant, reason in faults.items():
+            text += f"\n    {contestant}: {reason}"
         print(text, flush=True)
         self.rows.append(row)
         if self.file:
@@ -186,36 +170,38 @@ class Table:
             print(f"  {ratio:5.2f} {rival:15} {label}")
 
 
+def counts(text):
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        fault(f"--threads takes numbers from 1 on, such as 1,2, not {text}")
+    return [int(n) for n in text.split(",")]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", help="an interpreter that has PyTorch")
     parser.add_argument("--jax", help="an interpreter that has JAX")
     parser.add_argument("--compiled", action="store_true", help="torch.compile too")
-    parser.add_argument("--only", help="names of cells, with * and ?")
-    parser.add_argument("--kinds")
-    parser.add_argument("--sizes", default="0,1,2,3,4,5")
-    parser.add_argument("--dtypes", default="float32,float64")
-    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--only", default="", help="names of cells, with * and ?")
+    parser.add_argument("--kinds", default="")
+    parser.add_argument("--sizes", default=",".join(map(str, range(SIZES))))
+    parser.add_argument("--dtypes", default=",".join(BOTH))
+    parser.add_argument("--threads", type=counts, default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--avx2", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rounds = 5 if options.quick else options.rounds
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next(line for line in cpus if line.startswith("model name"))
-    print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
+    asked = chosen(options)
+    print_machine()
     table = None
-    for threads in map(int, options.threads.split(",")):
+    for threads in options.threads:
         workers = start(options, threads)
         print(*(f"{name} {worker.version}" for name, worker in workers.items()), sep=", ")
         table = table or Table([name for name in workers if name != "snug"], options.json)
-        for cell in chosen(options):
-            for size in map(int, options.sizes.split(",")):
-                for dtype in options.dtypes.split(","):
-                    if size < len(cell.sizes) and dtype in cell.dtypes:
-                        result = measure(workers, cell.name, size, dtype, rounds)
-                        table.add(cell, size, dtype, threads, *result)
+        for cell, size, dtype in asked:
+            result = measure(workers, cell.name, size, dtype, rounds)
+            table.add(cell, size, dtype, threads, *result)
         for worker in workers.values():
             worker.end()
     table.summary()

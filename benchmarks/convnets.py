@@ -17,47 +17,12 @@ and the faster one counts; --compiled adds torch.compile.
 
 import argparse
 import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 from convnets_worker import NETWORKS
-
-HERE = Path(__file__).resolve().parent
-
-
-class Worker:
-    """A contestant: a process that makes steps."""
-
-    def __init__(self, python, script, *arguments, threads="2"):
-        environment = {**os.environ, "OMP_NUM_THREADS": threads}
-        self.process = subprocess.Popen(
-            [python, HERE / script, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2]),
-            text=True,
-        )
-        self.start = self.answer()
-        self.seconds = []
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended")
-        return json.loads(line)
-
-    def ask(self, command):
-        print(command, file=self.process.stdin, flush=True)
-        return self.answer()
-
-    def end(self):
-        self.memory = self.ask("end")
-        self.process.wait()
+from worker import Worker, fault, listed, print_machine
 
 
 def median_ratio(a, b):
@@ -74,13 +39,13 @@ def measure(network, precision, options):
         workers["jax"] = Worker(options.jax, "convnets_jax.py", network, precision, "")
     counts = {worker.start["parameters"] for worker in workers.values()}
     if len(counts) != 1:
-        raise SystemExit(f"{network}: the models differ: {counts} parameters")
+        fault(f"{network}: the models differ: {counts} parameters")
     steps = {}
     for name, worker in workers.items():
-        steps[name] = max(1, round(0.5 / worker.ask("step 2")["seconds"]))
+        steps[name] = max(1, round(0.5 / worker.demand("step 2")["seconds"]))
     for _ in range(options.rounds):
         for name, worker in workers.items():
-            worker.seconds.append(worker.ask(f"step {steps[name]}")["seconds"])
+            worker.seconds.append(worker.demand(f"step {steps[name]}")["seconds"])
     for worker in workers.values():
         worker.end()
     return workers
@@ -101,14 +66,13 @@ def main():
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     rows = []
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next(line for line in cpus if line.startswith("model name"))
-    print(cpu.split(":")[1].strip(), platform.python_version(), f"load {os.getloadavg()[0]:.1f}")
+    networks = listed(options.networks, NETWORKS, "network")
+    print_machine()
     print(
         f"{'':33} {'ms/step':>9} {'snug /':>7} {'MiB':>7} {'after':>7} {'snug /':>7} {'first':>7}"
     )
     print(f"{'':33} {'':>9} {'it':>7} {'peak':>7} {'import':>7} {'it':>7} {'step s':>7}")
-    for network in options.networks.split(","):
+    for network in networks:
         for precision in options.precision.split(","):
             workers = measure(network, precision, options)
             snug = workers["snug"]
@@ -119,7 +83,7 @@ def main():
                     "network": network,
                     "precision": precision,
                     "contestant": name,
-                    "version": worker.start["version"],
+                    "version": worker.version,
                     "seconds": statistics.median(worker.seconds),
                     "snug_time_ratio": median_ratio(snug, worker),
                     "peak": worker.memory["peak"],

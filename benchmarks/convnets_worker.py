@@ -1,12 +1,10 @@
-"""What the contestants of convnets.py and busy.py share: the networks' inputs, and the loop over
+"""What the contestants of convnets.py and busy.py share: the networks' inputs, and the
 commands."""
 
-import json
-import os
-import sys
 import time
 
 import numpy as np
+from worker import answer, answer_commands, fault_of, times_within
 
 # batch, shape of an image, classes
 NETWORKS = {
@@ -37,56 +35,46 @@ def forget_high_water():
         file.write("5")
 
 
-def answer(**values):
-    print(json.dumps(values), flush=True)
-
-
-def times_within(limit, call):
-    """The seconds of each of as many calls as `limit` seconds have room for, at least one."""
-    seconds = []
-    last = begin = time.perf_counter()
-    while not seconds or last - begin < limit:
-        call()
-        now = time.perf_counter()
-        seconds.append(now - last)
-        last = now
-    return seconds
-
-
 def serve(make, version, network, precision, variant):
     """Answers "step N" with the seconds of a step, the median of N, "for S" with the seconds of
     all steps that S seconds have room for, "mark" with the most that one step has resident, and
     "end" with the memory."""
     most = 0
     before = resident()
-    images, labels = batch_of(network)
-    start = time.perf_counter()
-    step, parameters = make(network, precision, variant)
-    first = float(step(images, labels))
+    try:
+        images, labels = batch_of(network)
+        start = time.perf_counter()
+        step, parameters = make(network, precision, variant)
+        loss = float(step(images, labels))
+    except Exception as error:
+        answer(version=version, fault=fault_of(error))
+        return
     answer(
         version=version,
         parameters=parameters,
-        first_loss=first,
+        first_loss=loss,
         first_seconds=time.perf_counter() - start,
     )
-    for line in sys.stdin:
-        command, *rest = line.split()
-        if command == "end":
-            break
-        if command == "mark":
-            most = max(most, resident("VmHWM"))
-            forget_high_water()
-            step(images, labels)
-            answer(step=resident("VmHWM"))
-            continue
-        if command == "for":
-            answer(seconds=times_within(float(rest[0]), lambda: step(images, labels)))
-            continue
+
+    def steps(count):
         seconds = []
-        for _ in range(int(rest[0])):
+        for _ in range(int(count)):
             start = time.perf_counter()
             loss = float(step(images, labels))
             seconds.append(time.perf_counter() - start)
-        answer(seconds=sorted(seconds)[len(seconds) // 2], loss=loss)
-    answer(before=before, peak=max(most, resident("VmHWM")))
-    os._exit(0)
+        return {"seconds": sorted(seconds)[len(seconds) // 2], "loss": loss}
+
+    def steps_for(seconds):
+        return {"seconds": times_within(float(seconds), lambda: step(images, labels))}
+
+    def mark():
+        nonlocal most
+        most = max(most, resident("VmHWM"))
+        forget_high_water()
+        step(images, labels)
+        return {"step": resident("VmHWM")}
+
+    def end():
+        return {"before": before, "peak": max(most, resident("VmHWM"))}
+
+    answer_commands({"step": steps, "for": steps_for, "mark": mark, "end": end})

@@ -22,10 +22,11 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
-from convnets import HERE, Worker, mib
+from convnets import mib
 from convnets_worker import NETWORKS
 from memory_step import Training, times_by_turns
 from svg_chart import Chart
+from worker import HERE, Worker, listed
 
 ROOT = HERE.parent
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -328,11 +329,11 @@ def budget_of(network):
 
 
 def resident_row(name, worker):
-    worker.ask("step 2")
-    step = worker.ask("mark")["step"]
+    worker.demand("step 2")
+    step = worker.demand("mark")["step"]
     worker.end()
     return {
-        "version": worker.start["version"],
+        "version": worker.version,
         "peak": worker.memory["peak"],
         "import": worker.memory["before"],
         "step": step,
@@ -351,10 +352,8 @@ PARTS = {
 
 
 def chosen_parts(options):
-    parts = options.parts.split(",")
-    for name in parts:
-        if name not in PARTS:
-            raise SystemExit(f"there is no part {name}; there are {', '.join(PARTS)}")
+    parts = listed(options.parts, PARTS, "part")
+    listed(options.networks, NETWORKS, "network")
     if not options.data:
         parts = [p for p in parts if p != "packing"]
     if not (options.torch or options.jax):
