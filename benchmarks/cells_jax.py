@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from cells_table import PYHPC_KERNELS
 from cells_worker import serve
 
 jax.config.update("jax_enable_x64", True)
@@ -65,4 +66,4 @@ def make(cell, arguments):
 
 
 if __name__ == "__main__":
-    serve(make, jax.__version__, ("jax", jax.block_until_ready))
+    serve(make, jax.__version__, jax.block_until_ready, dict.fromkeys(PYHPC_KERNELS, "jax"))

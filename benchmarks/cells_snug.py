@@ -2,6 +2,7 @@
 
 import sys
 
+import jax_on_snug
 import numpy as np
 from cells_worker import serve
 
@@ -82,6 +83,10 @@ class Functions:
         return (value, *T.grad(value, list(parameters)))
 
 
+# whose file of a pyhpc kernel runs on Snug
+PYHPC_FILES = {"isoneutral_mixing": "aesara", "turbulent_kinetic_energy": "jax"}
+
+
 def variable(array):
     return T.TensorType(str(array.dtype), (False,) * array.ndim)()
 
@@ -97,4 +102,5 @@ def make(cell, arguments):
 
 if __name__ == "__main__":
     sys.modules["aesara"], sys.modules["aesara.tensor"] = snug, T
-    serve(make, snug.__version__, ("aesara", lambda results: results))
+    jax_on_snug.install()
+    serve(make, snug.__version__, lambda results: results, PYHPC_FILES)

@@ -404,9 +404,10 @@ for number, size in enumerate([(2, 16, 32), (8, 64, 64), (8, 128, 256)]):
 
 # The public pyhpc kernels, of a checkout of github.com/dionhaefner/pyhpc-benchmarks in $PYHPC. The
 # equation of state is written for NumPy, and runs on the functions of a contestant as it is; of the
-# isoneutral mixing each contestant has a file, Snug that of Aesara; of the turbulent kinetic energy
-# there is none in the interface of Theano.
+# isoneutral mixing and of the turbulent kinetic energy each contestant has a file, Snug that of
+# Aesara and that of JAX (jax_on_snug.py).
 PYHPC = os.environ.get("PYHPC")
+PYHPC_KERNELS = ["isoneutral_mixing", "turbulent_kinetic_energy"]
 
 
 def equation_of_state(f, sa, ct, p):
@@ -431,12 +432,13 @@ if PYHPC:
         lambda m, n: [m.uniform(n, high=10), m.uniform(n, high=20), m.uniform(n, high=1000)],
         equation_of_state,
     )
-    cell(
-        "isoneutral-mixing",
-        "pyhpc",
-        [4096, 65536, 10**6],
-        None,
-        None,
-        dtypes=("float64",),
-        pyhpc="isoneutral_mixing",
-    )
+    for kernel in PYHPC_KERNELS:
+        cell(
+            kernel.replace("_", "-"),
+            "pyhpc",
+            [4096, 65536, 10**6],
+            None,
+            None,
+            dtypes=("float64",),
+            pyhpc=kernel,
+        )

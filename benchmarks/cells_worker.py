@@ -13,7 +13,7 @@ def digest(results):
     return [float(np.abs(np.asarray(r, np.float64)).mean()) for r in results]
 
 
-def serve(make, version, backend):
+def serve(make, version, wait, pyhpc_files):
     """Answers commands:
 
     "cell NAME SIZE DTYPE"  makes it: the seconds of the first call and a digest of the results
@@ -21,7 +21,8 @@ def serve(make, version, backend):
     "for S"                 calls it for S seconds: the seconds of each call
 
     `make(cell, arguments)` gives a function without arguments that returns when all is computed;
-    `backend` is the contestant's name among the pyhpc kernels, with what waits for its results.
+    `wait(results)` returns when the results of a pyhpc kernel are computed, of which the contestant
+    runs the file for pyhpc_files[KERNEL].
     """
     call = None
 
@@ -31,8 +32,8 @@ def serve(make, version, backend):
         cell = CELLS[name]
         start = time.perf_counter()
         if cell.pyhpc:
-            kernel = pyhpc_call(cell, int(size), backend[0])
-            call = lambda: backend[1](kernel())
+            kernel = pyhpc_call(cell, int(size), pyhpc_files[cell.pyhpc])
+            call = lambda: wait(kernel())
         else:
             call = make(cell, cell.arguments(int(size), dtype))
         results = call()
