@@ -88,12 +88,10 @@ MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::V
   const Ways own = own_ways();
   Ways ways = plain_ways();
   const Planner plain = planner(ways);
-  const auto fits_plain = [&](std::int64_t n) {
-    return plain->report(with(n)).peak <= static_cast<std::int64_t>(budget);
-  };
   MaxBatch found;
   std::int64_t& rows = found.rows;
-  rows = largest(kMost, fits_plain);
+  rows = largest_within(kMost, static_cast<std::int64_t>(budget),
+                        [&](std::int64_t n) { return std::optional(plain->report(with(n)).peak); });
   const std::int64_t plain_rows = rows;
   // A way that may use what `ways` says, and all that the ways before it may.
   Planner best = plain;

@@ -110,15 +110,20 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     if (kind == Remedy::Kind::MicroBatches && ratio > 0) ratio = std::max(ratio, 1.0);
     found.push_back({kind, count, r.peak, ratio});
   };
-  // Nothing if it does not fit, or if the sizes do not go together.
-  const auto plan = [&](FunctionImpl& f, const SizeSources& sizes) -> std::optional<MemoryReport> {
+  // Nothing if the sizes do not go together.
+  const auto any_plan = [](FunctionImpl& f,
+                           const SizeSources& sizes) -> std::optional<MemoryReport> {
     try {
-      MemoryReport r = f.report(sizes);
-      if (r.peak <= limit) return r;
+      return f.report(sizes);
     } catch (const Error& e) {
       if (e.fault() == Fault::Internal || e.fault() == Fault::Interrupted) throw;
     }
     return std::nullopt;
+  };
+  // Nothing if it does not fit, either.
+  const auto plan = [&](FunctionImpl& f, const SizeSources& sizes) {
+    std::optional<MemoryReport> r = any_plan(f, sizes);
+    return r && r->peak <= limit ? r : std::nullopt;
   };
   if (std::count(from.copied.begin(), from.copied.end(), true)) {
     SizeSources contiguous = from;
@@ -132,9 +137,12 @@ std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_
     SizeSources smaller = from;
     const auto with = [&](std::int64_t n) {
       for (std::size_t i : batched) smaller.shapes[i][0] = n;
-      return plan(*plain, smaller);
+      return any_plan(*plain, smaller);
     };
-    const std::int64_t n = largest(rows - 1, [&](std::int64_t k) { return with(k).has_value(); });
+    const std::int64_t n = largest_within(rows - 1, limit, [&](std::int64_t k) {
+      const auto r = with(k);
+      return r ? std::optional(r->peak) : std::nullopt;
+    });
     if (n > 0) add(Remedy::Kind::Batch, n, *with(n), n);
   }
   Ways again = as_it_is;

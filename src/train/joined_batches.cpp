@@ -14,11 +14,11 @@ std::optional<Remedy> joined_batches(const Function& step,
       return std::nullopt;
     }
   };
-  const auto fits = [&](std::int64_t n) {
+  const auto limit = static_cast<std::int64_t>(std::min<std::uint64_t>(budget, INT64_MAX));
+  const std::int64_t most = largest_within(rows - 1, limit, [&](std::int64_t n) {
     const auto r = plan(n);
-    return r && static_cast<std::uint64_t>(r->peak) <= budget;
-  };
-  const std::int64_t most = largest(rows - 1, fits);
+    return r ? std::optional(r->peak) : std::nullopt;
+  });
   if (most == 0) return std::nullopt;
   const std::int64_t steps = (rows + most - 1) / most, each = (rows + steps - 1) / steps;
   const auto part = plan(each), whole = plan(rows);

@@ -88,11 +88,39 @@ V MathEmitter::power_of_two(V n) {
 bool MathEmitter::has_avx512(V x) const {
   if (!host_.avx512 || !x->getType()->isVectorTy()) return false;
   unsigned width = x->getType()->getPrimitiveSizeInBits().getFixedValue();
-  return width == 128 || width == 256 || width == 512;
+  return width == 128 || width == 256 || width % 512 == 0;
+}
+
+std::vector<V> MathEmitter::half_of(const std::vector<V>& values, bool high) {
+  std::vector<V> halves;
+  for (V v : values) {
+    if (!v || !v->getType()->isVectorTy()) {
+      halves.push_back(v);
+      continue;
+    }
+    const int n = static_cast<int>(lanes_of(v->getType()) / 2);
+    SmallVector<int> which;
+    for (int i = 0; i < n; ++i) which.push_back(high ? n + i : i);
+    halves.push_back(b.CreateShuffleVector(v, which));
+  }
+  return halves;
+}
+
+V MathEmitter::join(V low, V high) {
+  SmallVector<int> both;
+  for (unsigned i = 0; i < 2 * lanes_of(low->getType()); ++i) both.push_back(static_cast<int>(i));
+  return b.CreateShuffleVector(low, high, both);
 }
 
 V MathEmitter::avx512(const char* name, V like, std::vector<V> args) {
   unsigned width = like->getType()->getPrimitiveSizeInBits().getFixedValue();
+  if (width > 512) {
+    auto half = [&](bool high) {
+      return avx512(name, half_of({like}, high)[0], half_of(args, high));
+    };
+    V low = half(false);
+    return join(low, half(true));
+  }
   std::string full = "llvm.x86.avx512.mask." + std::string(name) + (single(like) ? ".ps." : ".pd.");
   full += std::to_string(width);
   unsigned lanes = lanes_of(like->getType());
@@ -108,21 +136,10 @@ V MathEmitter::scale(V y, V n) {
     V rest = b.CreateSub(i, half);
     return b.CreateFMul(b.CreateFMul(y, power_of_two(half)), power_of_two(rest));
   }
-  unsigned lanes = lanes_of(y->getType()), widest = single(y) ? 16 : 8;
   if (!y->getType()->isVectorTy()) {  // through the smallest vector, to round as vectors do
     unsigned width = single(y) ? 4 : 2;
     return b.CreateExtractElement(
         scale(b.CreateVectorSplat(width, y), b.CreateVectorSplat(width, n)), std::uint64_t{0});
-  }
-  if (lanes > widest) {
-    SmallVector<int> low, high, both;
-    for (unsigned i = 0; i < lanes; ++i) {
-      (i < lanes / 2 ? low : high).push_back(i);
-      both.push_back(i);
-    }
-    V l = scale(b.CreateShuffleVector(y, low), b.CreateShuffleVector(n, low));
-    V h = scale(b.CreateShuffleVector(y, high), b.CreateShuffleVector(n, high));
-    return b.CreateShuffleVector(l, h, both);
   }
   return avx512("scalef", y, {y, n, Constant::getNullValue(y->getType())});
 }
@@ -242,17 +259,12 @@ V MathEmitter::vector_library(const std::string& name, unsigned width, V x, V y)
     part.resize(lanes);
     return b.CreateShuffleVector(r, part);
   }
-  SmallVector<int> low, high, both;
-  for (unsigned i = 0; i < lanes; ++i) {
-    (i < lanes / 2 ? low : high).push_back(i);
-    both.push_back(i);
-  }
-  auto half = [&](ArrayRef<int> which) {
-    return vector_library(name, width, b.CreateShuffleVector(x, which),
-                          y ? b.CreateShuffleVector(y, which) : nullptr);
+  auto half = [&](bool high) {
+    const std::vector<V> part = half_of({x, y}, high);
+    return vector_library(name, width, part[0], part[1]);
   };
-  V l = half(low), h = half(high);
-  return b.CreateShuffleVector(l, h, both);
+  V low = half(false);
+  return join(low, half(true));
 }
 
 V MathEmitter::per_lane(const std::string& function, V slow, V fast, V x, V y) {

@@ -54,8 +54,11 @@ class MathEmitter {
   V scale(V y, V n);           // y * 2^n for any n, rounded once where the CPU can
   /// Vectors for which there is an instruction of AVX-512.
   bool has_avx512(V x) const;
-  /// The instruction of this name for vectors like `like`, on all lanes, rounding as usual.
+  /// The instruction of this name for vectors like `like`, on all lanes, rounding as usual; for
+  /// wide values one per register.
   V avx512(const char* name, V like, std::vector<V> args);
+  std::vector<V> half_of(const std::vector<V>& values, bool high);  // of the vectors among them
+  V join(V low, V high);
   V bits(V x);
   V from_bits(V i, V like);
 

@@ -10,18 +10,19 @@ void* blas_memory_alloc(int);
 void blas_memory_free(void*);
 }
 
-#define SNUG_BLAS(X)    \
-  X(cblas_sdot);        \
-  X(cblas_ddot);        \
-  X(cblas_sgemv);       \
-  X(cblas_dgemv);       \
-  X(cblas_sgemm);       \
-  X(cblas_dgemm);       \
-  X(cblas_strsm);       \
-  X(cblas_dtrsm);       \
-  X(blas_memory_alloc); \
-  X(blas_memory_free);  \
-  X(openblas_get_config);
+#define SNUG_BLAS(X)      \
+  X(cblas_sdot);          \
+  X(cblas_ddot);          \
+  X(cblas_sgemv);         \
+  X(cblas_dgemv);         \
+  X(cblas_sgemm);         \
+  X(cblas_dgemm);         \
+  X(cblas_strsm);         \
+  X(cblas_dtrsm);         \
+  X(blas_memory_alloc);   \
+  X(blas_memory_free);    \
+  X(openblas_get_config); \
+  X(openblas_get_corename);
 
 #define SNUG_LAPACKE(X)   \
   X(LAPACKE_spotrf_work); \
