@@ -18,7 +18,7 @@ constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
 constexpr std::int64_t kTurnedBlock = 128;
 constexpr std::int64_t kStripBytes = 256;  // of a row: a block of rows fits the first cache
 constexpr std::int64_t kRowChunk = 64;     // whole vectors, whatever the period
-constexpr std::int64_t kPrefetchBytes = 2048, kLineBytes = 64;
+constexpr std::int64_t kPrefetchBytes = 2048, kPrefetchRows = 8, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
   explicit Scope(KernelEmitter& emitter)
@@ -269,7 +269,16 @@ void KernelEmitter::vector_tail(Range range, unsigned copies, const std::functio
   auto masked = [&](V from, unsigned count) {
     at_vectors(from, count, b.CreateSub(range.end, from), body);
   };
-  if (copies == 1) return loop(range, i64(lanes), [&](V i) { masked(i, 1); });
+  if (copies == 1) {
+    if (plan.prefetch &&
+        plan.mode == Mode::Inner) {  // rows of less than a whole iteration are mostly whole vectors
+      V left = b.CreateSub(range.end, range.begin);
+      V middle = b.CreateSub(range.end, b.CreateURem(left, i64(lanes)));
+      loop({range.begin, middle}, i64(lanes), [&](V i) { at_vectors(i, 1, nullptr, body); });
+      range.begin = middle;
+    }
+    return loop(range, i64(lanes), [&](V i) { masked(i, 1); });
+  }
   for (unsigned count = plan.masked_only ? 0 : copies / 2; count >= kMaskedCopies; count /= 2) {
     V left = b.CreateSub(range.end, range.begin), size = i64(count * lanes);
     V fits = b.CreateICmpSGE(left, size);
@@ -313,17 +322,34 @@ Value* KernelEmitter::worth_streaming(V begin) {
 /// Asks for what is read a little later: the CPU's own guesses end with each page. With two arrays
 /// or more to read it gains nothing.
 void KernelEmitter::prefetch() {
+  if (const auto o = only_read()) prefetch_vectors(*o, i64(kPrefetchBytes));
+}
+
+/// The same where vectors go down columns: of a row that comes some rows later.
+void KernelEmitter::prefetch_row(std::size_t axis) {
+  const auto o = only_read();
+  if (!o) return;
+  const std::int64_t ahead = kPrefetchRows * size_of(s.operands[*o].dtype);
+  prefetch_vectors(*o, b.CreateMul(stride_[*o][axis], i64(ahead)));
+}
+
+/// The operand that is read as it lies, if there is just one.
+std::optional<std::size_t> KernelEmitter::only_read() const {
   std::vector<std::size_t> reads;
   for (std::size_t o = 0; o < s.operands.size(); ++o)
     if (!s.operands[o].write && !uniform(o) && contiguous(o)) reads.push_back(o);
-  if (reads.size() != 1) return;
-  std::int64_t bytes = copies_ * lanes * size_of(s.operands[reads[0]].dtype);
-  for (std::int64_t at = 0; at < bytes; at += kLineBytes) {
-    V ahead = b.CreateConstGEP1_64(b.getInt8Ty(), pointer_[reads[0]], kPrefetchBytes + at);
-    constexpr int kRead = 0, kAllCaches = 3, kData = 1;
+  return reads.size() == 1 ? std::optional(reads[0]) : std::nullopt;
+}
+
+/// What the vectors of an iteration read, so many bytes later.
+void KernelEmitter::prefetch_vectors(std::size_t o, V ahead) {
+  constexpr int kRead = 0, kAllCaches = 3, kData = 1;
+  const std::int64_t bytes = copies_ * lanes * size_of(s.operands[o].dtype);
+  V from = b.CreateGEP(b.getInt8Ty(), pointer_[o], ahead);
+  for (std::int64_t at = 0; at < bytes; at += kLineBytes)
     b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()},
-                      {ahead, b.getInt32(kRead), b.getInt32(kAllCaches), b.getInt32(kData)});
-  }
+                      {b.CreateConstGEP1_64(b.getInt8Ty(), from, at), b.getInt32(kRead),
+                       b.getInt32(kAllCaches), b.getInt32(kData)});
 }
 
 /// One iteration of a vector loop. `remaining`, if given, is how many points are left.
@@ -355,7 +381,8 @@ void KernelEmitter::at_vectors(V start, unsigned copies, V remaining,
   } else {
     enter(plan.axis, start);
   }
-  if (streaming_) prefetch();
+  const bool along = plan.mode == Mode::Inner || by_rows_;
+  if (streaming_ || (plan.prefetch && along && !remaining)) prefetch();
   body();
 }
 
@@ -483,7 +510,10 @@ void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
   else if (plan.unroll_inner)
     unrolled_inner(s.outer, phase);
   else
-    nest(axes, 0, [&] { run(phase); });
+    nest(axes, 0, [&] {
+      if (plan.prefetch && !remaining_) prefetch_row(axes.back());
+      run(phase);
+    });
   close_tiles();
   for (std::uint32_t i = phase.begin; i < phase.end; ++i)
     if (s.body[i].prim == Prim::Reduce) finish_reduce(i);

@@ -64,6 +64,9 @@ class KernelEmitter {
   bool streams(std::size_t operand) const;
   V worth_streaming(V begin);
   void prefetch();
+  void prefetch_row(std::size_t axis);
+  void prefetch_vectors(std::size_t operand, V ahead);
+  std::optional<std::size_t> only_read() const;
   void hoist(const KernelSpec::Phase& phase);
   void hoist_periodic(const KernelSpec::Phase& phase);
   V flat_position(std::size_t from, std::size_t to);

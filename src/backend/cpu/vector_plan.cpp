@@ -316,6 +316,7 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.rows = !plan.partial_of.empty();
     plan.masked_only = has_inner && !tiles && plan.unroll == 1 && body > kMaskedOnlyWeight;
     plan.streaming = !has_inner && body <= kMaxStreamingWeight;
+    plan.prefetch = has_inner && !short_inner && body <= kMaxStreamingWeight;
     if (!has_inner && !plan.streaming) {
       plan.unroll = 1;
       plan.width = choose_width(body, host);
@@ -324,6 +325,7 @@ VectorPlan plan_vectors(const KernelSpec& s, const HostCpu& host) {
     plan.mode = Mode::Inner;
     plan.axis = inner;
     plan.unroll = inner_weight <= 16 ? 4 : inner_weight <= 60 ? 2 : 1;
+    plan.prefetch = inner_weight <= kMaxStreamingWeight;
   }
   plan.varying = find_varying(s, plan);
   return plan;

@@ -42,6 +42,8 @@ struct VectorPlan {
   std::vector<bool> turned;  // per operand
   /// Large results that nobody reads at once go around the caches, as memcpy does it.
   bool streaming = false;
+  /// Reductions that read faster than the CPU's own guesses bring what they read.
+  bool prefetch = false;
   std::int64_t period = 0;  // Flat: extent of the last axis; 0: known at run time only
   /// Per instruction: differs between lanes.
   std::vector<bool> varying;
