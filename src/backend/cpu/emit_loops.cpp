@@ -263,9 +263,9 @@ void KernelEmitter::vector_loop(unsigned tail_copies, const std::vector<KernelSp
 }
 
 /// What whole vectors have left. Up to `copies` vectors run at once, since each has its own inner
-/// loops: whole ones by halves, down to kMaskedCopies, then the rest under masks.
+/// loops: whole ones by halves, down to masked_copies, then the rest under masks.
 void KernelEmitter::vector_tail(Range range, unsigned copies, const std::function<void()>& body) {
-  constexpr unsigned kMaskedCopies = 4;
+  const unsigned masked_copies = vector_bits_ == 512 ? 8 : 4;
   auto masked = [&](V from, unsigned count) {
     at_vectors(from, count, b.CreateSub(range.end, from), body);
   };
@@ -279,14 +279,14 @@ void KernelEmitter::vector_tail(Range range, unsigned copies, const std::functio
     }
     return loop(range, i64(lanes), [&](V i) { masked(i, 1); });
   }
-  for (unsigned count = plan.masked_only ? 0 : copies / 2; count >= kMaskedCopies; count /= 2) {
+  for (unsigned count = plan.masked_only ? 0 : copies / 2; count >= masked_copies; count /= 2) {
     V left = b.CreateSub(range.end, range.begin), size = i64(count * lanes);
     V fits = b.CreateICmpSGE(left, size);
     when(fits, [&] { at_vectors(range.begin, count, nullptr, body); });
     range.begin = b.CreateSelect(fits, b.CreateAdd(range.begin, size), range.begin);
   }
   V left = b.CreateSub(range.end, range.begin);
-  for (unsigned count = std::min(copies, kMaskedCopies); count > 0; count /= 2) {
+  for (unsigned count = std::min(copies, masked_copies); count > 0; count /= 2) {
     V is_more = b.CreateICmpSGT(left, i64(count / 2 * lanes));
     V is_all = b.CreateICmpSLE(left, i64(count * lanes));
     when(b.CreateAnd(is_more, is_all), [&] { masked(range.begin, count); });
@@ -511,7 +511,7 @@ void KernelEmitter::inner_phase(const KernelSpec::Phase& phase) {
     unrolled_inner(s.outer, phase);
   else
     nest(axes, 0, [&] {
-      if (plan.prefetch && !remaining_) prefetch_row(axes.back());
+      if (plan.prefetch && (!remaining_ || copies_ > 1)) prefetch_row(axes.back());
       run(phase);
     });
   close_tiles();
