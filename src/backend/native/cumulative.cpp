@@ -81,7 +81,7 @@ void side_by_side(const Step<T, W>& step, std::int64_t first, std::int64_t width
 // Sums of floats along rows are prefix sums of blocks of eight, to which what came before is added:
 // one addition waits for another per block, not per element. In double none of them overflows, so
 // where a sum is inf or nan is as in the sum one by one. Zeros that are added are -0, which changes
-// nothing, not even a sign.
+// nothing, not even a sign. What is left of a row goes one by one.
 
 // Vectors of 32 bytes are two of 16 without AVX; none is passed in a register of a call.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -153,12 +153,12 @@ template <bool Reverse, class T>
     const std::int64_t at = skipped + (Reverse ? whole - kBlock - i : i);
     sum_block_at<Reverse>(x + at, y + at, before);
   }
-  if (rest == 0) return;
-  T part[kBlock] = {};
-  const std::int64_t from = Reverse ? 0 : whole, to = Reverse ? kBlock - rest : 0;
-  std::copy_n(x + from, rest, part + to);
-  sum_block_at<Reverse>(part, part, before);
-  std::copy_n(part + to, rest, y + from);
+  double last = before[0];
+  for (std::int64_t i = 0; i < rest; ++i) {
+    const std::int64_t at = Reverse ? rest - 1 - i : whole + i;
+    last += Running<T>::load(x[at]);
+    y[at] = Running<T>::store(last);
+  }
 }
 
 template <class T>
@@ -224,14 +224,14 @@ class CumulativeCall : public Call {
   void along_rows(const Step<T, W>& step, const Lines& lines) const {
     const std::int64_t n = lines.length;
     const auto rows = [&](std::int64_t row, std::int64_t end) {
-      if constexpr (W == Way::Sum && kSumsInBlocks<T>) {
-        static const bool avx2 = __builtin_cpu_supports("avx2");
-        const auto sum = avx2 ? sum_rows_avx2<T> : sum_rows_plain<T>;
-        sum(step.x + row * n, step.y + row * n, end - row, n, reverse_);
-      } else {
-        for (; row + 4 <= end; row += 4) together<4>(step, row * n, n, reverse_);
-        for (; row < end; ++row) together<1>(step, row * n, n, reverse_);
-      }
+      if constexpr (W == Way::Sum && kSumsInBlocks<T>)
+        if (n >= 2 * kBlock) {
+          static const bool avx2 = __builtin_cpu_supports("avx2");
+          const auto sum = avx2 ? sum_rows_avx2<T> : sum_rows_plain<T>;
+          return sum(step.x + row * n, step.y + row * n, end - row, n, reverse_);
+        }
+      for (; row + 4 <= end; row += 4) together<4>(step, row * n, n, reverse_);
+      for (; row < end; ++row) together<1>(step, row * n, n, reverse_);
     };
     parallel_ranges(lines.count, lines.count * n, threads_, rows);
   }
