@@ -95,13 +95,17 @@ class Probe {
 
   bool measured() const { return !seconds_[0].empty(); }
 
-  /// The factor between good calls and bad ones: the third quarter and the best.
-  double spread() const {
+  /// The factor between good calls and bad ones: the third quarter and the best. Nothing if there
+  /// were too few to tell.
+  std::optional<double> spread() const {
+    constexpr std::size_t kTelling = 4;
+    if (!measured()) return kGuessFactor;
+    if (seconds_[0].size() < kTelling) return std::nullopt;
     double product = 1;
     for (std::size_t name = 0; name < seconds_.size(); ++name) {
       std::vector<double> sorted = seconds_[name];
       std::sort(sorted.begin(), sorted.end());
-      if (!measured() || sorted[0] <= 0) return kGuessFactor;
+      if (sorted[0] <= 0) return kGuessFactor;
       product *= sorted[sorted.size() * 3 / 4] / sorted[0];
     }
     return std::pow(product, 1 / static_cast<double>(seconds_.size()));
@@ -222,9 +226,9 @@ class Probes {
         std::all_of(convolutions_.begin(), convolutions_.end(),
                     [](const Probe& p) { return p.measured(); }))
       convolutions(d);
-    double logarithms = 0;
-    for (const Probe* p : all()) logarithms += std::log(p->spread());
-    d.rate_factor = std::exp(logarithms / count());
+    std::vector<std::optional<double>> spreads;
+    for (const Probe* p : all()) spreads.push_back(p->spread());
+    d.rate_factor = joint_spread(spreads, kGuessFactor);
     return d;
   }
 

@@ -1,6 +1,9 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <optional>
+#include <span>
 
 namespace snug {
 
@@ -45,5 +48,14 @@ class MeasuringTime {
   int rounds_ = 0, begun_ = 0;
   double round_start_ = 0, longest_ = 0, until_ = 0;
 };
+
+/// The geometric mean of the spreads of rates. One that is not known is as wide as the widest of
+/// the others, or `guess` if none is known.
+inline double joint_spread(std::span<const std::optional<double>> spreads, double guess) {
+  double widest = 0, logarithms = 0;
+  for (const auto& s : spreads) widest = std::max(widest, s.value_or(0));
+  for (const auto& s : spreads) logarithms += std::log(s.value_or(widest > 0 ? widest : guess));
+  return std::exp(logarithms / static_cast<double>(spreads.size()));
+}
 
 }  // namespace snug

@@ -88,7 +88,6 @@ double kernel_cost(Prim p) {
   switch (p) {
     case Prim::Pow: return 380;
     case Prim::Philox: return 130;
-    case Prim::Erf:
     case Prim::Erfc:
     case Prim::Erfcx: return 140;
     case Prim::Div:

@@ -74,5 +74,12 @@ TEST(MeasuringTime, AnIdleMachineIsToldFromABusyOne) {
   EXPECT_FALSE(idle("", 2)) << "what cannot be seen is not taken for idle";
 }
 
+TEST(MeasuringTime, WhatIsNotKnownIsAsWideAsTheWidest) {
+  using Spreads = std::vector<std::optional<double>>;
+  EXPECT_DOUBLE_EQ(joint_spread(Spreads{1.0, 4.0}, 3), 2);
+  EXPECT_DOUBLE_EQ(joint_spread(Spreads{1.0, 8.0, std::nullopt}, 3), 4);
+  EXPECT_DOUBLE_EQ(joint_spread(Spreads{std::nullopt, std::nullopt}, 3), 3);
+}
+
 }  // namespace
 }  // namespace snug

@@ -298,42 +298,48 @@ V MathEmitter::erfc(V x) {
   return b.CreateSelect(b.CreateFCmpUNO(x, x), x, r);
 }
 
-/// |x| < 0.9 or 1: x + x P(x^2), 2^-30 and 2^-56. Beyond: 1 - erfc(|x|).
-/// x + x P(x^2) below 0.93, else 1 - 2^(x Q(x)) with 2^g as a polynomial: 2^-24.
+/// erf(x) = x G(t): [0, 3.92] in eight pieces, |x| = (piece + t) / scale with |t| <= 1/2, and a
+/// polynomial for each, 2^-24. The last one ends with 1.
 V MathEmitter::erf_single(V x) {
-  auto horner = [&](V at, std::initializer_list<double> c) { return poly(at, c, {0}); };
-  V ax = unary(Intrinsic::fabs, x), t = clamp_above(ax, number(x, 4));
-  V p = horner(b.CreateFMul(x, x), {1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2,
-                                    4.99119423e-3, -5.96761703e-4});
-  V small = fma(x, p, x);
-  V q = horner(t,
-               {-1.6283951997756958, -0.9158901572227478, -0.1540479063987732, 0.034992024302482605,
-                -0.005603376310318708, 0.0005528365727514029, -2.4937484340625815e-05});
-  V e = b.CreateFMul(q, t);
-  V n = unary(Intrinsic::roundeven, e);
-  V g = horner(b.CreateFSub(e, n),
-               {1.0000001192092896, 0.6931471824645996, 0.2402210682630539, 0.05550327152013779,
-                0.009676046669483185, 0.0013400441966950893});
-  V rest = b.CreateFMul(g, power_of_two(near_integer(n)));
-  V large = copysign(b.CreateFSub(number(x, 1), rest), x);
-  return b.CreateSelect(b.CreateFCmpOLT(ax, number(x, 0.927734375)), small, large);
+  static constexpr std::array<float, 8> kG[] = {
+      {1.12837923F, 1.03350639F, 0.823294401F, 0.62072742F, 0.476767093F, 0.382518351F,
+       0.318832099F, 0.273287117F},
+      {-8.34080947e-06F, -0.174922675F, -0.222528055F, -0.174751639F, -0.115630239F, -0.076260075F,
+       -0.0531286336F, -0.0390407704F},
+      {-0.102585137F, -0.0596873835F, 0.0079075126F, 0.0318879224F, 0.0250143576F, 0.0149191516F,
+       0.00883917138F, 0.00557658961F},
+      {-0.00163212046F, 0.0242199767F, 0.0164762363F, 0.000848677009F, -0.00374162453F,
+       -0.00270300661F, -0.00145608548F, -0.000796073407F},
+      {0.0146872122F, 0.0019860738F, -0.00438947231F, -0.00257501611F, -7.93521322e-05F,
+       0.000379275036F, 0.000221125636F, 0.000115206443F},
+      {-0.0110907061F, -0.00190942723F, -0.000318434206F, 0.000664846506F, 0.000262232119F,
+       -8.4905505e-06F, -3.09406496e-05F, -1.59974406e-05F},
+      {0.00683406461F, 4.42886521e-05F, 0.000286013412F, -3.1267733e-05F, -8.5950458e-05F,
+       -1.68133574e-05F, 2.59698063e-05F, -3.14014005e-06F}};
+  constexpr double kScale = 1.9130102396011353, kMagic = 12582912;  // 1.5 * 2^23: no fractions
+  V ax = clamp_above(unary(Intrinsic::fabs, x), number(x, 3.92));
+  V magic = number(x, kMagic), scale = number(x, kScale);
+  V shifted = fma(ax, scale, magic);
+  V t = fma(ax, scale, b.CreateFSub(magic, shifted));
+  V piece = bits(shifted);  // in the last three bits
+  V g = entry_of(kG[6], piece);
+  for (int k = 5; k >= 0; --k) g = fma(g, t, entry_of(kG[k], piece));
+  return copysign(b.CreateFMul(ax, g), x);
 }
 
+/// |x| < 1: x + x P(x^2), 2^-56. Beyond: 1 - erfc(|x|).
 V MathEmitter::erf(V x) {
   if (single(x)) return erf_single(x);
   V ax = unary(Intrinsic::fabs, x);
-  V p = poly(b.CreateFMul(x, x),
-             {0.1283791661262512207, -0.3761263191699981689, 0.1128368154168128967,
-              -2.685902267694473267e-2, 5.200721789151430130e-3, -8.144158055074512959e-4,
-              8.392268500756472349e-5},
+  V p = poly(b.CreateFMul(x, x), {},
              {0.1283791670955125586, -0.3761263890318345959, 0.1128379167094266805,
               -2.686617064293326737e-2, 5.223977604950821516e-3, -8.548325882447309516e-4,
               1.205529236641669961e-4, -1.492469177660154103e-5, 1.644690437186005725e-6,
               -1.620473300064474571e-7, 1.370470581236865947e-8, -7.768631603009701391e-10});
   V small = copysign(fma(ax, p, ax), x);  // keeps -0
-  V rest = erfc_positive(clamp_above(ax, pick(x, 4, 6)));
+  V rest = erfc_positive(clamp_above(ax, number(x, 6)));
   V large = copysign(b.CreateFSub(number(x, 1), rest), x);
-  return b.CreateSelect(b.CreateFCmpOLT(ax, pick(x, 0.9, 1)), small, large);
+  return b.CreateSelect(b.CreateFCmpOLT(ax, number(x, 1)), small, large);
 }
 
 MathEmitter::Angle MathEmitter::reduce_angle(V ax) {

@@ -5,8 +5,10 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -127,6 +129,42 @@ V MathEmitter::avx512(const char* name, V like, std::vector<V> args) {
   args.push_back(ConstantInt::getSigned(b.getIntNTy(lanes == 16 ? 16 : 8), -1));
   if (width == 512) args.push_back(b.getInt32(4));  // the current rounding direction
   return b.CreateIntrinsic(Function::lookupIntrinsicID(full), {}, args);
+}
+
+V MathEmitter::entry_of(const std::array<float, 8>& table, V index) {
+  const unsigned lanes = lanes_of(index->getType());
+  const bool vector = index->getType()->isVectorTy();
+  if (vector && lanes * 32 > static_cast<unsigned>(host_.vector_bits)) {
+    V low = entry_of(table, half_of({index}, false)[0]);
+    return join(low, entry_of(table, half_of({index}, true)[0]));
+  }
+  if (vector && host_.vector_bits >= 256) {  // one instruction; of a register at least
+    const unsigned whole = std::max(lanes, 8U);
+    SmallVector<int> which(whole, 0);
+    std::iota(which.begin(), which.begin() + lanes, 0);
+    SmallVector<float> entries;
+    for (unsigned i = 0; i < whole; ++i) entries.push_back(table[i % table.size()]);
+    V values = ConstantDataVector::get(b.getContext(), entries);
+    V found = whole == 16
+                  ? b.CreateIntrinsic(Intrinsic::x86_avx512_permvar_sf_512, {}, {values, index})
+                  : b.CreateIntrinsic(Intrinsic::x86_avx2_permps, {},
+                                      {values, b.CreateShuffleVector(index, which)});
+    which.resize(lanes);
+    return lanes == whole ? found : b.CreateShuffleVector(found, which);
+  }
+  Module& module = *b.GetInsertBlock()->getModule();
+  Constant* values = ConstantDataArray::get(b.getContext(), ArrayRef(table.data(), table.size()));
+  auto* memory = new GlobalVariable(module, values->getType(), true, GlobalValue::PrivateLinkage,
+                                    values, "entries");
+  V at = b.CreateAnd(index, integer(index, 7));
+  auto entry = [&](V i) {
+    return b.CreateLoad(b.getFloatTy(), b.CreateGEP(b.getFloatTy(), memory, i));
+  };
+  if (!vector) return entry(at);
+  V all = PoisonValue::get(float_type(index->getType(), false));
+  for (unsigned i = 0; i < lanes; ++i)
+    all = b.CreateInsertElement(all, entry(b.CreateExtractElement(at, i)), i);
+  return all;
 }
 
 V MathEmitter::scale(V y, V n) {

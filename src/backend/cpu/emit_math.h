@@ -1,6 +1,7 @@
 #pragma once
 #include <llvm/IR/IRBuilder.h>
 
+#include <array>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -59,6 +60,8 @@ class MathEmitter {
   V avx512(const char* name, V like, std::vector<V> args);
   std::vector<V> half_of(const std::vector<V>& values, bool high);  // of the vectors among them
   V join(V low, V high);
+  /// Of each lane, the entry that the last three bits of its index name.
+  V entry_of(const std::array<float, 8>& table, V index);
   V bits(V x);
   V from_bits(V i, V like);
 

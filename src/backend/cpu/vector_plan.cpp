@@ -28,7 +28,7 @@ int weight(const Instr& in) {
     case Prim::Mod: return 30;
     case Prim::Div: return is_float(in.dtype) ? 2 : 20;
     case Prim::Philox: return 40;
-    case Prim::Erf:
+    case Prim::Erf: return in.dtype == DType::F32 ? 25 : 50;
     case Prim::Erfc:
     case Prim::Erfcx: return 50;
     default: break;
