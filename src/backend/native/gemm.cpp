@@ -10,6 +10,7 @@
 #include "backend/native/call.h"
 #include "backend/native/convert.h"
 #include "backend/native/elements.h"
+#include "backend/native/narrow.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
 
@@ -243,7 +244,7 @@ void blas_part(const Gemm& g, bool accumulate) {
 }
 
 bool needs_tiles(const Gemm& g) {
-  return is_float(g.dtype) && !blas_takes(g) && g.m * g.n * g.k >= kTinyGemm;
+  return is_float(g.dtype) && !narrow_takes(g) && !blas_takes(g) && g.m * g.n * g.k >= kTinyGemm;
 }
 
 class ProductCall : public Call {
@@ -272,6 +273,7 @@ bool blas_takes(const Gemm& g) {
 }
 
 void blas_gemm(const Gemm& g, int threads, bool accumulate) {
+  if (narrow_takes(g)) return narrow_gemm(g, threads, accumulate, nullptr);
   const bool by_rows = g.m >= g.n;
   const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
   // Each part packs the other operand again, so more than a few are large.
@@ -346,13 +348,14 @@ Gemm Product::at(const RunArgs& args, std::int64_t batch) const {
 
 std::uint64_t product_workspace(const Product& product) {
   const Gemm& g = product.gemm;
+  if (narrow_takes(g)) return narrow_workspace(g);
   return needs_tiles(g) ? tile_workspace(g.dtype, g.m, g.n, g.k) : 0;
 }
 
 int product_blas_buffers(const Product& product, int threads) {
   const Gemm& g = product.gemm;
   const std::int64_t work = g.m * g.n * g.k;
-  if (!is_float(g.dtype) || (work < kTinyGemm && !needs_tiles(g))) return 0;
+  if (!is_float(g.dtype) || narrow_takes(g) || (work < kTinyGemm && !needs_tiles(g))) return 0;
   if (product.work() < kParallelWork) return 1;
   if (product.batches >= threads) return threads;
   return static_cast<int>(std::clamp<std::int64_t>(work / kPart, 1, threads));
@@ -368,9 +371,11 @@ void run_product(const Product& product, const RunArgs& args, std::uint64_t work
     return;
   }
   const std::int64_t work = g.m * g.n * g.k;
-  const bool blas = work >= kTinyGemm && blas_takes(g);
-  const auto one = [&](std::int64_t i, int inner) {
-    if (blas)
+  const bool narrow = narrow_takes(g), blas = !narrow && work >= kTinyGemm && blas_takes(g);
+  const auto one = [&](std::int64_t i, int inner, std::byte* room) {
+    if (narrow)
+      narrow_gemm(product.at(args, i), inner, false, room);
+    else if (blas)
       blas_gemm(product.at(args, i), inner);
     else
       loop_gemm(product.at(args, i), inner);
@@ -379,10 +384,11 @@ void run_product(const Product& product, const RunArgs& args, std::uint64_t work
   if (product.batches >= threads && work < (1 << 20)) {
     if (blas) threads = BlasBuffers::threads_for(threads);
     parallel_ranges(product.batches, product.work(), threads, [&](std::int64_t b, std::int64_t e) {
-      for (std::int64_t i = b; i < e; ++i) one(i, 1);
+      for (std::int64_t i = b; i < e; ++i) one(i, 1, nullptr);
     });
   } else {
-    for (std::int64_t i = 0; i < product.batches; ++i) one(i, threads);
+    std::byte* const room = narrow && workspace >= narrow_workspace(g) ? args.workspace : nullptr;
+    for (std::int64_t i = 0; i < product.batches; ++i) one(i, threads, room);
   }
 }
 

@@ -26,7 +26,8 @@ void loop_gemm(const Gemm& g, int threads);
 /// True if the layouts are BLAS's (one unit stride, a leading dimension that does not overlap), the
 /// dtype is float32 or float64 and the sizes fit.
 bool blas_takes(const Gemm& g);
-/// By OpenBLAS, with the same bits whatever the threads; `accumulate` adds to c.
+/// By OpenBLAS, or by tiles of our own (narrow.h), with the same bits whatever the threads;
+/// `accumulate` adds to c.
 void blas_gemm(const Gemm& g, int threads, bool accumulate = false);
 
 /// Floats of any strides: tiles are packed (and widened to float) into the workspace and
@@ -44,7 +45,8 @@ struct Product {
   Gemm at(const RunArgs& args, std::int64_t batch) const;
   std::int64_t work() const { return batches * gemm.m * gemm.n * gemm.k; }
 };
-/// By BLAS where it takes the layouts, through tiles if there is workspace, else by loops.
+/// Narrow ones by tiles of our own, others by BLAS where it takes the layouts, through packed tiles
+/// if there is workspace, else by loops.
 void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace, int threads);
 /// What run_product needs for these layouts (or smaller sizes).
 std::uint64_t product_workspace(const Product& product);

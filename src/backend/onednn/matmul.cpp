@@ -3,6 +3,7 @@
 #include "backend/native/call.h"
 #include "backend/native/elements.h"
 #include "backend/native/gemm.h"
+#include "backend/native/narrow.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
 #include "backend/onednn/chain.h"
@@ -252,8 +253,8 @@ std::unique_ptr<PreparedCall> prepare(const CallSite& site, Epilogue e) {
   const bool known = g.dtype == DType::F32 || (g.dtype == DType::BF16 && has_bfloat16());
   // oneDNN counts rows and columns in 32 bits and divides by what is left of a larger number.
   const bool large = std::max({p.batches, g.m, g.n, g.k}) > INT32_MAX;
-  if (!known || large || better_by_blas(p) || site.runtime_sizes || p.work() == 0 ||
-      g.m * g.n * g.k < native::kTinyGemm || p.a_batch < 0 || p.b_batch < 0 ||
+  if (!known || large || native::narrow_takes(g) || better_by_blas(p) || site.runtime_sizes ||
+      p.work() == 0 || g.m * g.n * g.k < native::kTinyGemm || p.a_batch < 0 || p.b_batch < 0 ||
       !plain_matrix(g.m, g.k, g.a_row, g.a_col) || !plain_matrix(g.k, g.n, g.b_row, g.b_col))
     return prepare_native(site, e);
   const native::OmpThreads scope(1);
