@@ -23,16 +23,44 @@ bool pointwise(const ConvShape& s) {
          s.ow == s.w && s.front == 0 && s.top == 0 && s.left == 0;
 }
 
-/// One image and group; `columns` has group_in * taps * plane elements unless pointwise.
+const std::byte* bytes(const void* p) { return static_cast<const std::byte*>(p); }
+std::byte* target(void* p) { return static_cast<std::byte*>(p); }
+
+/// Forward, lines of y that are done together: few enough that their columns stay in caches.
+constexpr std::int64_t kLineColumns = 1 << 16;  // elements
+std::int64_t lines_at_once(const ConvShape& s) {
+  const std::int64_t line = std::max<std::int64_t>(s.group_in() * s.taps() * s.ow, 1);
+  return std::clamp<std::int64_t>(kLineColumns / line, 1, std::max<std::int64_t>(s.lines(), 1));
+}
+std::int64_t parts_of_lines(const ConvShape& s) {
+  return (s.lines() + lines_at_once(s) - 1) / lines_at_once(s);
+}
+
+/// y = w . columns, lines [from, to) of one image and group.
 template <class T>
-void unfolded(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t group, const T* in0,
+void forward_lines(const ConvShape& s, std::int64_t n, std::int64_t group, std::int64_t from,
+                   std::int64_t to, const T* x, const T* w, T* y, T* columns, int threads) {
+  const std::int64_t plane = s.plane(), depth = s.group_in() * s.taps(), at = from * s.ow;
+  x += (n * s.c + group * s.group_in()) * s.image();
+  if (!pointwise(s)) unfold(s, x, columns, from, to, threads);
+  Gemm g;
+  g.dtype = std::is_same_v<T, double> ? DType::F64 : DType::F32;
+  g.m = s.group_out(), g.n = (to - from) * s.ow, g.k = depth;
+  g.a = bytes(w + group * s.group_out() * depth), g.a_row = depth, g.a_col = 1;
+  g.b = bytes(pointwise(s) ? x + at : columns), g.b_row = pointwise(s) ? plane : g.n, g.b_col = 1;
+  g.c = target(y + (n * s.o + group * s.group_out()) * plane + at), g.c_row = plane, g.c_col = 1;
+  blas_gemm(g, threads);
+}
+
+/// A gradient of one image and group; `columns` has group_in * taps * plane elements unless
+/// pointwise.
+template <class T>
+void gradient(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t group, const T* in0,
               const T* in1, T* out, T* columns, int threads) {
   const std::int64_t plane = s.plane(), depth = s.group_in() * s.taps();
   const std::int64_t x_at = (n * s.c + group * s.group_in()) * s.image();
   const std::int64_t w_at = group * s.group_out() * depth;
   const std::int64_t y_at = (n * s.o + group * s.group_out()) * plane;
-  const auto bytes = [](const T* p) { return reinterpret_cast<const std::byte*>(p); };
-  const auto target = [](T* p) { return reinterpret_cast<std::byte*>(p); };
   Gemm g;
   g.dtype = std::is_same_v<T, double> ? DType::F64 : DType::F32;
   if (kind == ConvKind::GradInput) {  // columns = w^T . dy
@@ -45,20 +73,13 @@ void unfolded(ConvKind kind, const ConvShape& s, std::int64_t n, std::int64_t gr
     if (!pointwise(s)) fold(s, columns, out + x_at, threads);
     return;
   }
-  if (!pointwise(s)) unfold(s, in0 + x_at, columns, threads);
-  const T* const from = pointwise(s) ? in0 + x_at : columns;
-  if (kind == ConvKind::Forward) {  // y = w . columns
-    g.m = s.group_out(), g.n = plane, g.k = depth;
-    g.a = bytes(in1 + w_at), g.a_row = depth, g.a_col = 1;
-    g.b = bytes(from), g.b_row = plane, g.b_col = 1;
-    g.c = target(out + y_at), g.c_row = plane, g.c_col = 1;
-  } else {  // dw += dy . columns^T
-    g.m = s.group_out(), g.n = depth, g.k = plane;
-    g.a = bytes(in1 + y_at), g.a_row = plane, g.a_col = 1;
-    g.b = bytes(from), g.b_row = 1, g.b_col = plane;
-    g.c = target(out + w_at), g.c_row = depth, g.c_col = 1;
-  }
-  blas_gemm(g, threads, kind == ConvKind::GradWeight && n > 0);
+  // dw += dy . columns^T
+  if (!pointwise(s)) unfold(s, in0 + x_at, columns, 0, s.lines(), threads);
+  g.m = s.group_out(), g.n = depth, g.k = plane;
+  g.a = bytes(in1 + y_at), g.a_row = plane, g.a_col = 1;
+  g.b = bytes(pointwise(s) ? in0 + x_at : columns), g.b_row = 1, g.b_col = plane;
+  g.c = target(out + w_at), g.c_row = depth, g.c_col = 1;
+  blas_gemm(g, threads, n > 0);
 }
 
 /// Unfolding serves a dtype and sizes that BLAS has.
@@ -78,14 +99,22 @@ bool meets_padding(ConvKind kind, const ConvShape& s, const T* other) {
   return !std::all_of(other, other + count, [](T v) { return std::isfinite(v); });
 }
 
-/// Whole images per thread; the images of a weight's gradient add up in order instead.
-std::int64_t images_at_once(ConvKind kind, const ConvShape& s, int threads) {
-  return kind != ConvKind::GradWeight && s.n >= threads ? threads : 1;
+/// Lines of images forward, whole images backward.
+std::int64_t part_count(ConvKind kind, const ConvShape& s) {
+  return kind == ConvKind::Forward ? s.n * parts_of_lines(s) : s.n;
+}
+/// How many parts are done at a time, each by one thread; a part by itself is shared by all. The
+/// images of a weight's gradient add up in order.
+std::int64_t parts_at_once(ConvKind kind, const ConvShape& s, int threads) {
+  return kind != ConvKind::GradWeight && part_count(kind, s) >= threads ? threads : 1;
 }
 
-std::uint64_t columns_bytes(const ConvShape& s, DType dtype) {
+/// Not less for larger sizes, so that what is planned for a bound serves.
+std::uint64_t columns_bytes(ConvKind kind, const ConvShape& s, DType dtype) {
   if (!unfolds(s, dtype) || pointwise(s)) return 0;
-  return align64(s.group_in() * s.taps() * s.plane() * size_of(dtype));
+  const std::int64_t depth = s.group_in() * s.taps(), all = depth * s.plane();
+  const std::int64_t part = std::max(kLineColumns, depth * s.ow);
+  return align64(size_of(dtype) * (kind == ConvKind::Forward ? std::min(all, part) : all));
 }
 
 class ConvCall : public Call {
@@ -93,7 +122,7 @@ class ConvCall : public Call {
   ConvCall(const CallSite& site, ConvKind kind)
       : Call(site), kind_(kind), attrs_(site.node->attrs) {
     const ConvShape s = attrs_.sizes(kind, in_[0], in_[1], out_[0]);
-    workspace = columns_bytes(s, out_[0].dtype) * images_at_once(kind, s, threads_);
+    workspace = columns_bytes(kind, s, out_[0].dtype) * parts_at_once(kind, s, threads_);
     if (unfolds(s, out_[0].dtype)) blas_buffers = s.work() < kParallelWork ? 1 : threads_;
   }
 
@@ -106,8 +135,8 @@ class ConvCall : public Call {
       std::memset(args.out[0], 0, count * size_of(result.dtype));
       return;
     }
-    const std::uint64_t columns = columns_bytes(s, result.dtype);
-    const std::int64_t at_once = images_at_once(kind_, s, threads_);
+    const std::uint64_t columns = columns_bytes(kind_, s, result.dtype);
+    const std::int64_t at_once = parts_at_once(kind_, s, threads_);
     const bool unfold = unfolds(s, result.dtype) && columns * at_once <= workspace;
     visit(result.dtype, [&](auto tag) {
       using T = decltype(tag);
@@ -116,14 +145,8 @@ class ConvCall : public Call {
       T* const c = reinterpret_cast<T*>(args.out[0]);
       if constexpr (std::is_floating_point_v<T>)
         if (unfold && !meets_padding(kind_, s, b))
-          return parallel_slots(
-              s.n, s.work(), BlasBuffers::threads_for(static_cast<int>(at_once)),
-              [&](std::int64_t slot, std::int64_t n, std::int64_t end) {
-                T* const buffer = reinterpret_cast<T*>(args.workspace + slot * columns);
-                for (; n < end; ++n)
-                  for (std::int64_t group = 0; group < s.groups; ++group)
-                    unfolded(kind_, s, n, group, a, b, c, buffer, at_once > 1 ? 1 : threads_);
-              });
+          return run_unfolded(s, a, b, c, reinterpret_cast<T*>(args.workspace),
+                              static_cast<std::int64_t>(columns / sizeof(T)));
       switch (kind_) {
         case ConvKind::Forward: return loop_forward(s, false, a, b, c, threads_);
         case ConvKind::GradInput: return loop_grad_input(s, false, a, b, c, threads_);
@@ -133,6 +156,32 @@ class ConvCall : public Call {
   }
 
  private:
+  template <class T>
+  void run_unfolded(const ConvShape& s, const T* a, const T* b, T* c, T* columns,
+                    std::int64_t each) const {
+    const std::int64_t at_once = parts_at_once(kind_, s, threads_);
+    const auto run = [&](std::int64_t slot, std::int64_t part, std::int64_t end) {
+      for (; part < end; ++part)
+        run_part(s, part, a, b, c, columns + slot * each, at_once > 1 ? 1 : threads_);
+    };
+    parallel_slots(part_count(kind_, s), s.work(),
+                   BlasBuffers::threads_for(static_cast<int>(at_once)), run);
+  }
+
+  template <class T>
+  void run_part(const ConvShape& s, std::int64_t part, const T* a, const T* b, T* c, T* columns,
+                int threads) const {
+    for (std::int64_t group = 0; group < s.groups; ++group) {
+      if (kind_ != ConvKind::Forward) {
+        gradient(kind_, s, part, group, a, b, c, columns, threads);
+        continue;
+      }
+      const std::int64_t each = parts_of_lines(s), step = lines_at_once(s);
+      const std::int64_t from = part % each * step, to = std::min(from + step, s.lines());
+      forward_lines(s, part / each, group, from, to, a, b, c, columns, threads);
+    }
+  }
+
   ConvKind kind_;
   ConvAttrs attrs_;
 };

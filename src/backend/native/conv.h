@@ -22,7 +22,8 @@ struct ConvShape {
   std::int64_t group_out() const { return o / groups; }
   std::int64_t taps() const { return kd * kh * kw; }
   std::int64_t image() const { return d * h * w; }     // elements of a channel of x
-  std::int64_t plane() const { return od * oh * ow; }  // and of y
+  std::int64_t lines() const { return od * oh; }       // of a channel of y
+  std::int64_t plane() const { return lines() * ow; }  // and its elements
   std::int64_t work() const { return n * o * plane() * group_in() * taps(); }
 };
 

@@ -49,14 +49,14 @@ void ColumnConv::run_planes(const float* in0, const float* in1, float* out, floa
       const std::int64_t y = n * plane * s_.o + g * go, w = g * go * depth_;
       Gemm product;
       if (kind_ == ConvKind::Forward) {
-        unfold(s_, image, columns, 1);
+        unfold(s_, image, columns, 0, s_.lines(), 1);
         product.m = plane, product.n = go, product.k = depth_;
         product.a = bytes(columns), product.a_row = 1, product.a_col = plane;
         product.b = bytes(in1 + w), product.b_row = 1, product.b_col = depth_;
         product.c = target(out + y), product.c_row = s_.o, product.c_col = 1;
         blas_gemm(product, 1);
       } else if (by_filters) {
-        unfold(s_, image, columns, 1);
+        unfold(s_, image, columns, 0, s_.lines(), 1);
         product.m = go, product.n = depth_, product.k = plane;
         product.a = bytes(in1 + y), product.a_row = 1, product.a_col = s_.o;
         product.b = bytes(columns), product.b_row = 1, product.b_col = plane;

@@ -29,17 +29,19 @@ struct Offset {
   }
 };
 
-/// columns (group_in * taps, plane): per stored tap, the elements of x it meets.
+/// columns (group_in * taps, elements of the lines of y): per stored tap, the elements of x that
+/// lines [from, to) of y meet there.
 template <class T>
-void unfold(const ConvShape& s, const T* x, T* columns, int threads) {
-  const std::int64_t rows = s.group_in() * s.taps(), plane = s.plane();
-  parallel_ranges(rows, rows * plane, threads, [&](std::int64_t row, std::int64_t end) {
+void unfold(const ConvShape& s, const T* x, T* columns, std::int64_t from, std::int64_t to,
+            int threads) {
+  const std::int64_t rows = s.group_in() * s.taps(), part = (to - from) * s.ow;
+  parallel_ranges(rows, rows * part, threads, [&](std::int64_t row, std::int64_t end) {
     for (; row < end; ++row) {
       const Offset tap(s, stored_tap(s, row % s.taps()));
       const T* const image = x + row / s.taps() * s.image();
       const auto [first, last] = inside(tap.x, s.sw, s.w, s.ow);
-      for (std::int64_t oy = 0; oy < s.od * s.oh; ++oy) {
-        T* const out = columns + row * plane + oy * s.ow;
+      for (std::int64_t oy = from; oy < to; ++oy) {
+        T* const out = columns + row * part + (oy - from) * s.ow;
         const std::int64_t line = tap.line(s, oy);
         if (line < 0) {
           std::fill_n(out, s.ow, T{});
