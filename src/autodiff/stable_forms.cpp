@@ -24,20 +24,27 @@ Expr one_plus_exp(const Expr& e) {
 
 Expr negated(const Expr& x) { return is(x, ops::neg) ? operand(x) : neg(x); }
 
-/// The x of a softmax over the last axis that is written out: exp(x) / sum(exp(x), -1).
-Expr written_softmax(const Expr& quotient) {
-  const Expr &above = operand(quotient, 0), &below = operand(quotient, 1);
-  if (!is(above, ops::exp) || !is(below, ops::dimshuffle) || !is(operand(below), ops::sum))
-    return {};
-  const Expr& total = operand(below);
-  const std::int64_t last = above.ndim() - 1;
-  if (!is(operand(total), ops::exp) || !same(operand(operand(total)), operand(above)) ||
-      total->owner->attrs.ints("axes") != std::vector<std::int64_t>{last})
-    return {};
+/// True if `e` is x reduced over its last axis, which is kept with size 1.
+bool is_of_rows(const Expr& e, const OpDef& reduction, const Expr& x) {
+  if (!is(e, ops::dimshuffle) || !is(operand(e), reduction)) return false;
+  const std::int64_t last = x.ndim() - 1;
   std::vector<std::int64_t> kept;
   for (std::int64_t k = 0; k < last; ++k) kept.push_back(k);
   kept.push_back(-1);
-  return below->owner->attrs.ints("pattern") == kept ? operand(above) : Expr();
+  const Expr& reduced = operand(e);
+  return same(operand(reduced), x) && e->owner->attrs.ints("pattern") == kept &&
+         reduced->owner->attrs.ints("axes") == std::vector<std::int64_t>{last};
+}
+
+/// The x of a softmax over the last axis that is written out: exp(x) / sum(exp(x), -1), or the same
+/// of x - max(x, -1).
+Expr written_softmax(const Expr& quotient) {
+  const Expr& above = operand(quotient, 0);
+  if (!is(above, ops::exp) || !is_of_rows(operand(quotient, 1), ops::sum, above)) return {};
+  const Expr& z = operand(above);
+  const bool shifted = is(z, ops::sub) && z.ndim() == operand(z, 0).ndim() &&
+                       is_of_rows(operand(z, 1), ops::max, operand(z, 0));
+  return shifted ? operand(z, 0) : z;
 }
 
 Expr stable_log(const Expr& x) {

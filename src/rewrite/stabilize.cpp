@@ -81,15 +81,30 @@ Shifted shifted_exp(Builder& b, Value x, const Node& sum) {
   return {shift, e, b.add(*sum.op, {e}, sum.attrs)};
 }
 
-/// If `v` is sum(exp(x)) of one dtype and not yet shifted: x.
-std::optional<Value> sum_of_exp(const Builder& b, Value v) {
+/// If `v` is sum(exp(x)) of one dtype: x.
+std::optional<Value> any_sum_of_exp(const Builder& b, Value v) {
   if (!is(b, v, "sum")) return std::nullopt;
   Value e = operand(b, v, 0);
   if (!is(b, e, "exp")) return std::nullopt;
   Value x = operand(b, e, 0);
-  if (b.type(x).dtype != b.type(v).dtype) return std::nullopt;
-  if (is(b, x, "sub") && shifted_by_max(b, operand(b, x, 1))) return std::nullopt;
-  return x;
+  return b.type(x).dtype == b.type(v).dtype ? std::optional(x) : std::nullopt;
+}
+
+/// The same if x is not yet shifted.
+std::optional<Value> sum_of_exp(const Builder& b, Value v) {
+  std::optional<Value> x = any_sum_of_exp(b, v);
+  return x && is(b, *x, "sub") && shifted_by_max(b, operand(b, *x, 1)) ? std::nullopt : x;
+}
+
+/// The x of x - max(x) over the last axis; else `z` itself.
+Value without_shift(Builder& b, Value z) {
+  if (!is(b, z, "sub")) return z;
+  const Value x = operand(b, z, 0);
+  const int ndim = b.type(x).ndim();
+  const Attrs::Ints last{ndim - 1};
+  if (ndim == 0 || b.type(z).ndim() != ndim) return z;
+  Value top = reduce(b, "max", ReduceOp::Max, x, last, b.type(x).dtype);
+  return operand(b, z, 1) == keep_axes(b, top, last, ndim) ? x : z;
 }
 
 /// Leaves the views above `v`; gives them, outermost first.
@@ -129,17 +144,17 @@ std::optional<Shifted> normalised(Builder& b, Value e, Value s) {
   return shifted_exp(b, *x, Node(b.node(s)));
 }
 
-/// Over the last axis, which is what softmax does.
+/// Over the last axis, which is what softmax does, with a shift as softmax has it or without.
 std::optional<Value> softmax_by_hand(Builder& b, Value root) {
   Value e = operand(b, root, 0), s = operand(b, root, 1);
   strip_views(b, s);
-  std::optional<Value> x = sum_of_exp(b, s);
+  std::optional<Value> x = any_sum_of_exp(b, s);
   if (!x || !(operand(b, s, 0) == e)) return std::nullopt;
   const Attrs::Ints& axes = b.node(s).attrs.ints("axes");
   int ndim = b.type(*x).ndim();
   if (axes != Attrs::Ints{ndim - 1}) return std::nullopt;
   if (!(operand(b, root, 1) == keep_axes(b, s, Attrs::Ints{ndim - 1}, ndim))) return std::nullopt;
-  return call(b, "softmax", {*x});
+  return call(b, "softmax", {without_shift(b, *x)});
 }
 
 std::optional<Value> divide_by_sum_exp(Builder& b, Value root) {

@@ -537,3 +537,24 @@ def test_integer_cost():
         T.grad(T.eq(x, 0).sum(), s)
     with pytest.warns(UserWarning, match="the cost is int64"):
         assert T.grad(n, n).eval() == 1  # by itself
+
+
+@pytest.mark.parametrize("shift", ["none", "of rows", "of all"])
+def test_a_softmax_that_is_written_out_is_computed_once_with_its_gradient(shift):
+    x, w = T.dmatrix(), T.dmatrix()
+    z = {"none": x, "of rows": x - T.max(x, axis=-1, keepdims=True), "of all": x - T.max(x)}[shift]
+    e = T.exp(z)
+    loss = T.sum(T.dot(e / T.sum(e, axis=-1, keepdims=True), w) ** 2)
+    f = snug.function([x, w], [loss, *grad(loss, [x, w])], profile=True)
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((5, 7)), random.standard_normal((7, 3))
+    value, by_x, by_w = f(a, b)
+    products = [step for step in f.profile.steps if step.name.startswith("dot")]
+    assert len(products) == 3, products  # forward, and two gradients
+    p = np.exp(a - a.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    dy = 2 * (p @ b)
+    dp = dy @ b.T
+    np.testing.assert_allclose(value, ((p @ b) ** 2).sum(), rtol=1e-12)
+    np.testing.assert_allclose(by_w, p.T @ dy, rtol=1e-10)
+    np.testing.assert_allclose(by_x, p * (dp - (p * dp).sum(1, keepdims=True)), atol=1e-12)
