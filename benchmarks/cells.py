@@ -29,6 +29,8 @@ AVX2 = {
     "DNNL_MAX_CPU_ISA": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
     "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
 }
 

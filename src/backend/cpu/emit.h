@@ -9,7 +9,7 @@
 namespace snug {
 
 /// Changes whenever the same spec gives other code: part of the key of the code cache.
-inline constexpr int kEmitterVersion = 22;
+inline constexpr int kEmitterVersion = 23;
 
 /// Adds the function of a kernel to a module, as finished vector code.
 void emit_kernel(const KernelSpec& spec, const HostCpu& host, const std::string& symbol,

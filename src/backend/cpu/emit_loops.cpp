@@ -18,6 +18,7 @@ constexpr std::int64_t kStreamingBytes = std::int64_t{24} << 20;
 constexpr std::int64_t kTurnedBlock = 128;
 constexpr std::int64_t kStripBytes = 256;  // of a row: a block of rows fits the first cache
 constexpr std::int64_t kRowChunk = 64;     // whole vectors, whatever the period
+constexpr unsigned kSplatBytes = 32;       // stores that overlap more wait for each other
 constexpr std::int64_t kPrefetchBytes = 2048, kPrefetchRows = 8, kLineBytes = 64;
 
 struct KernelEmitter::Scope {
@@ -441,9 +442,10 @@ void KernelEmitter::chunks_of_rows() {
       // What a vector writes beyond its row, the next row writes again.
       loop({first, last}, i64(1), [&](V r) {
         V from = b.CreateGEP(scalar, pointer_[o], b.CreateMul(r, stride_[o][plan.axis - 1]));
-        V x = b.CreateVectorSplat(lanes, b.CreateAlignedLoad(scalar, from, align));
+        const unsigned some = std::min(lanes, kSplatBytes / static_cast<unsigned>(align.value()));
+        V x = b.CreateVectorSplat(some, b.CreateAlignedLoad(scalar, from, align));
         V row = b.CreateGEP(scalar, room[o], b.CreateMul(b.CreateSub(r, first), period));
-        loop({i64(0), period}, i64(lanes),
+        loop({i64(0), period}, i64(some),
              [&](V c) { b.CreateAlignedStore(x, b.CreateGEP(scalar, row, c), align); });
       });
       pointer_[o] = b.CreateGEP(scalar, room[o], b.CreateNeg(b.CreateMul(first, period)));
