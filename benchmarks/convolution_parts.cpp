@@ -19,7 +19,7 @@
 #include "backend/native/blas_buffers.h"
 #include "backend/native/conv.h"
 #include "backend/onednn/routines.h"
-#include "exec/executor.h"
+#include "base/pool.h"
 #include "network_convolutions.h"
 #include "ops/rows.h"
 
@@ -211,6 +211,5 @@ int main(int count, char** arguments) {
   const char* const network =
       count > 1 && std::strcmp(arguments[1], "all") != 0 ? arguments[1] : nullptr;
   pool_threads(threads);
-  auto work = [&] { measure(network); };
-  run_on_executor(work);
+  measure(network);
 }

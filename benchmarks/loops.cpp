@@ -1,5 +1,5 @@
 // The C++ loops beside which benchmarks/core.py measures, compiled by it for this machine.
-// 2 threads each, with the parts that the executor of Snug makes.
+// 2 threads each, with the parts that the pool of Snug makes.
 #include <immintrin.h>
 #include <omp.h>
 

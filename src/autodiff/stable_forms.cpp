@@ -24,27 +24,29 @@ Expr one_plus_exp(const Expr& e) {
 
 Expr negated(const Expr& x) { return is(x, ops::neg) ? operand(x) : neg(x); }
 
-/// True if `e` is x reduced over its last axis, which is kept with size 1.
-bool is_of_rows(const Expr& e, const OpDef& reduction, const Expr& x) {
-  if (!is(e, ops::dimshuffle) || !is(operand(e), reduction)) return false;
+/// If `e` is something reduced over its last axis, which is kept with size 1: what is reduced.
+Expr reduced_rows(const Expr& e, const OpDef& reduction) {
+  if (!is(e, ops::dimshuffle) || !is(operand(e), reduction)) return {};
+  const Expr& x = operand(operand(e));
   const std::int64_t last = x.ndim() - 1;
   std::vector<std::int64_t> kept;
   for (std::int64_t k = 0; k < last; ++k) kept.push_back(k);
   kept.push_back(-1);
-  const Expr& reduced = operand(e);
-  return same(operand(reduced), x) && e->owner->attrs.ints("pattern") == kept &&
-         reduced->owner->attrs.ints("axes") == std::vector<std::int64_t>{last};
+  const bool rows = operand(e)->owner->attrs.ints("axes") == std::vector<std::int64_t>{last};
+  return rows && e->owner->attrs.ints("pattern") == kept ? x : Expr();
 }
 
 /// The x of a softmax over the last axis that is written out: exp(x) / sum(exp(x), -1), or the same
 /// of x - max(x, -1).
 Expr written_softmax(const Expr& quotient) {
-  const Expr& above = operand(quotient, 0);
-  if (!is(above, ops::exp) || !is_of_rows(operand(quotient, 1), ops::sum, above)) return {};
+  const Expr above = operand(quotient, 0), summed = reduced_rows(operand(quotient, 1), ops::sum);
+  if (!is(above, ops::exp) || !summed || !is(summed, ops::exp) ||
+      !same(operand(summed), operand(above)))
+    return {};
   const Expr& z = operand(above);
-  const bool shifted = is(z, ops::sub) && z.ndim() == operand(z, 0).ndim() &&
-                       is_of_rows(operand(z, 1), ops::max, operand(z, 0));
-  return shifted ? operand(z, 0) : z;
+  if (!is(z, ops::sub)) return z;
+  const Expr top = reduced_rows(operand(z, 1), ops::max);
+  return top && same(top, operand(z, 0)) ? top : z;
 }
 
 Expr stable_log(const Expr& x) {
