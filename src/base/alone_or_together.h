@@ -1,12 +1,15 @@
 #pragma once
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace snug {
 
 /// Decides whether several threads do work together. Beside busy processes a thread may lose its
 /// core in the middle of a chunk while the others wait for it, and one thread alone may be faster.
-/// So after a long wait both are tried in turn, and what does more work per second is kept for some
-/// time. Times are in seconds, work in any unit.
+/// So after a long wait both are tried, in short turns that follow no pattern, and what is faster
+/// is kept for some time. Only work of one kind is compared: what a program does changes. Times are
+/// in seconds.
 class AloneOrTogether {
  public:
   bool together() const { return !alone_; }
@@ -16,51 +19,79 @@ class AloneOrTogether {
   /// A thread waited for others, so long that one of them must have lost its core.
   void held_up() {
     held_up_ = true;
-    if (phase_ == Phase::Calm) begin(Phase::TryTogether);
+    if (phase_ == Phase::Calm) begin(Phase::Try);
   }
 
-  void did(double work, double seconds) {
-    work_ += work;
+  /// Work of this kind, which takes about the same each time, was done as `together` said.
+  void did(std::uint64_t kind, double seconds) {
     seconds_ += seconds;
     switch (phase_) {
       case Phase::Calm: break;
-      case Phase::TryTogether:
-        if (seconds_ >= kTry) {
-          together_rate_ = work_ / seconds_;
-          begin(Phase::TryAlone);
-        }
-        break;
-      case Phase::TryAlone:
-        if (seconds_ >= kTry) {
-          const bool alone = work_ / seconds_ > together_rate_;
-          begin(alone ? Phase::KeepAlone : Phase::KeepTogether);
-        }
+      case Phase::Try:
+        add(kind, seconds);
+        turn_ += seconds;
+        if (turn_ >= kTurn) decide();
         break;
       case Phase::KeepAlone:
-        if (seconds_ >= kKeep) begin(Phase::TryTogether);
+        if (seconds_ >= kKeep) begin(Phase::Try);
         break;
       case Phase::KeepTogether:
-        if (seconds_ >= kKeep) begin(held_up_ ? Phase::TryTogether : Phase::Calm);
+        if (seconds_ >= kKeep) begin(held_up_ ? Phase::Try : Phase::Calm);
         break;
     }
   }
 
  private:
-  enum class Phase : std::uint8_t { Calm, TryTogether, TryAlone, KeepTogether, KeepAlone };
-  /// Long beside the time slices of the system, some milliseconds.
-  static constexpr double kTry = 0.04, kKeep = 0.4;
+  enum class Phase : std::uint8_t { Calm, Try, KeepTogether, KeepAlone };
+  /// Both are tried on the same work, for kTry each on average, which is long beside the time
+  /// slices of the system; for kMostTry, if there is little that comes again.
+  static constexpr double kTurn = 2e-3, kTry = 0.04, kMostTry = 1, kKeep = 0.4;
+  /// alone, in seconds, over together, from which it is worth it.
+  static constexpr double kWorth = 0.95;
+
+  struct Tried {
+    std::uint64_t kind = 0;
+    double seconds[2] = {0, 0};  // together, alone
+    double times[2] = {0, 0};
+  };
 
   void begin(Phase phase) {
     phase_ = phase;
-    alone_ = phase == Phase::TryAlone || phase == Phase::KeepAlone;
-    work_ = seconds_ = 0;
+    alone_ = phase == Phase::KeepAlone;
+    seconds_ = turn_ = 0;
     held_up_ = false;
+    tried_ = {};
+  }
+
+  void add(std::uint64_t kind, double seconds) {
+    Tried& t = tried_[(kind * 0x9e3779b97f4a7c15) >> 58];
+    if (t.kind != kind) t = {kind, {0, 0}, {0, 0}};
+    t.seconds[alone_] += seconds;
+    ++t.times[alone_];
+  }
+
+  void decide() {
+    double sums[2] = {0, 0};
+    for (const Tried& t : tried_) {
+      const double both = std::min(t.times[0], t.times[1]);
+      for (int way = 0; way < 2 && both > 0; ++way)
+        sums[way] += t.seconds[way] / t.times[way] * both;
+    }
+    if (sums[0] + sums[1] >= 2 * kTry)
+      return begin(sums[1] < kWorth * sums[0] ? Phase::KeepAlone : Phase::KeepTogether);
+    if (seconds_ >= kMostTry) return begin(Phase::KeepTogether);
+    turn_ = 0;
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    alone_ = random_ >> 63 != 0;
   }
 
   Phase phase_ = Phase::Calm;
   bool alone_ = false, held_up_ = false;  // in this phase
-  double work_ = 0, seconds_ = 0;         // of this phase
-  double together_rate_ = 0;
+  double seconds_ = 0, turn_ = 0;         // of this phase and turn
+  std::uint64_t random_ = 0x2545f4914f6cdd1d;
+  std::array<Tried, 64> tried_{};
 };
 
 }  // namespace snug

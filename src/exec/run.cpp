@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/pool.h"
 #include "exec/executable.h"
+#include "kernel/kernel_cut.h"
 
 namespace snug {
 namespace {
@@ -19,11 +20,24 @@ void run_kernel(const BoundStep& b, const RunState& state, int threads) {
   for (std::size_t i = 0; i < k.ints.size(); ++i) ints[i] = state.sizes[k.ints[i]];
   for (std::size_t i = 0; i < b.buffers.size(); ++i)
     state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
-  std::int64_t points = state.sizes[k.points];
-  parallel_slots(
-      points, state.sizes[k.work] * b.weight, threads,
-      [&](int, std::int64_t begin, std::int64_t end) { b.code(state.pointers, ints, begin, end); },
-      points >= 1024 ? 256 : 1);
+  const std::int64_t points = state.sizes[k.points], work = state.sizes[k.work] * b.weight;
+  if (threads <= 1 || work < kAwakeWork) return b.code(state.pointers, ints, 0, points);
+  const KernelCut cut = choose_cut(k.spec, ints, threads);
+  const auto part = [&](int, std::int64_t begin, std::int64_t end) {
+    if (cut.axis == 0) return b.code(state.pointers, ints, begin, end);
+    // A kernel of its own, whose axis is as long as the piece.
+    std::int64_t sizes[kMaxInts];
+    std::copy_n(ints, k.ints.size(), sizes);
+    sizes[cut.axis] = end - begin;
+    std::byte* operands[kMaxInts];
+    for (std::size_t i = 0; i < b.buffers.size(); ++i) {
+      const std::int64_t stride = ints[k.spec.rank() * (i + 1) + cut.axis];
+      operands[i] = state.pointers[i] + begin * stride * b.widths[i];
+    }
+    b.code(operands, sizes, 0, points);
+  };
+  const std::int64_t count = cut.axis == 0 ? points : ints[cut.axis];
+  parallel_slots(count, work, threads, part, cut.grain);
 }
 
 template <class T>

@@ -193,3 +193,24 @@ def test_training_step():
     results = [train(threads) for threads in THREADS]
     assert results[1] == results[0]
     assert results[2] == results[0]
+
+
+@pytest.mark.parametrize("shape", [(100000, 10), (200000, 3), (300, 5000), (7, 200000)])
+@pytest.mark.parametrize("expression", ["x.T + 1", "tanh(x.T)", "x * arange", "x.T * row"])
+def test_transposes_and_short_rows_are_cut_along_the_longer_axis(shape, expression):
+    x, v = T.fmatrix(), T.fvector()
+    random = np.random.default_rng(1)
+    a = random.standard_normal(shape).astype("float32")
+    row = random.standard_normal(shape[0]).astype("float32")
+    made, expected = {
+        "x.T + 1": (x.T + 1, a.T + 1),
+        "tanh(x.T)": (T.tanh(x.T), np.tanh(a.T)),
+        "x * arange": (x * T.arange(x.shape[1]), a * np.arange(shape[1])),
+        "x.T * row": (x.T * v, a.T * row),
+    }[expression]
+    results = [
+        snug.function([x, v], made, threads=n, on_unused_input="ignore")(a, row) for n in (1, 2, 3)
+    ]
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5)
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])

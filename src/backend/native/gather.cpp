@@ -231,7 +231,9 @@ class ScatterCall : public Call {
     T* const to = reinterpret_cast<T*>(args.out[0]);
     const T* const from = reinterpret_cast<const T*>(args.in[1]);
     const std::int64_t n = rows.row.inner(), work = rows.places.size() * rows.row.elements();
-    constexpr std::int64_t kShortRow = 32;  // elements per thread worth a split by columns
+    // Elements per thread worth a split by columns. By rows, each thread looks at all indices.
+    constexpr std::int64_t kShortRow = 256;
+    constexpr int kManyThreads = 8;
     if (rows.row.rank() == 1 && n >= kShortRow * threads_)
       parallel_ranges(n, work, threads_, [&](std::int64_t begin, std::int64_t end) {
         T* const t = to + begin * rows.row.inner_stride(0);
@@ -240,11 +242,12 @@ class ScatterCall : public Call {
                     [&](auto row) { in_order(rows, Share(0, 1, 1), t, f, end - begin, row); });
       });
     else
-      parallel_ranges(threads_, work, threads_, [&](std::int64_t begin, std::int64_t end) {
-        with_row<T>(rows.row, n, put, [&](auto row) {
-          in_order(rows, Share(begin, end, threads_), to, from, n, row);
-        });
-      });
+      parallel_ranges(threads_, threads_ < kManyThreads ? 0 : work, threads_,
+                      [&](std::int64_t begin, std::int64_t end) {
+                        with_row<T>(rows.row, n, put, [&](auto row) {
+                          in_order(rows, Share(begin, end, threads_), to, from, n, row);
+                        });
+                      });
   }
 
   /// Calls use(row) with the code that puts one row, or `columns` of it if it has one axis:
