@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace snug {
@@ -8,11 +9,13 @@ namespace snug {
 /// Decides whether several threads do work together. Beside busy processes a thread may lose its
 /// core in the middle of a chunk while the others wait for it, and one thread alone may be faster.
 /// So after a long wait both are tried, in short turns that follow no pattern, and what is faster
-/// is kept for some time. Only work of one kind is compared: what a program does changes. Times are
-/// in seconds.
+/// is kept for some time, for what was tried. Only work of one kind is compared: what a program
+/// does changes. Times are in seconds.
 class AloneOrTogether {
  public:
-  bool together() const { return !alone_; }
+  bool together(std::uint64_t kind) const {
+    return !alone_ || (phase_ == Phase::KeepAlone && tried_[place(kind)].kind != kind);
+  }
   /// True if the caller is to say by `did` what work took.
   bool watches() const { return phase_ != Phase::Calm; }
 
@@ -60,11 +63,13 @@ class AloneOrTogether {
     alone_ = phase == Phase::KeepAlone;
     seconds_ = turn_ = 0;
     held_up_ = false;
-    tried_ = {};
+    if (phase == Phase::Try) tried_ = {};
   }
 
+  static std::size_t place(std::uint64_t kind) { return (kind * 0x9e3779b97f4a7c15) >> 58; }
+
   void add(std::uint64_t kind, double seconds) {
-    Tried& t = tried_[(kind * 0x9e3779b97f4a7c15) >> 58];
+    Tried& t = tried_[place(kind)];
     if (t.kind != kind) t = {kind, {0, 0}, {0, 0}};
     t.seconds[alone_] += seconds;
     ++t.times[alone_];

@@ -114,12 +114,14 @@ class Pool {
       }
     } const leave{*this};
     inside = true;
-    const Seconds start = choice_.watches() ? now() : Seconds{};
-    if (choice_.together())
+    if (!choice_.watches()) return run_together(chunks, wake, threads, work);
+    const std::uint64_t kind = kind_of(chunks, amount, work);
+    const Seconds start = now();
+    if (choice_.together(kind))
       run_together(chunks, wake, threads, work);
     else
       work(0, 0, chunks);
-    if (start != Seconds{}) choice_.did(kind_of(chunks, amount, work), (now() - start).count());
+    choice_.did(kind, (now() - start).count());
   }
 
   /// A child has none of the threads.

@@ -159,9 +159,10 @@ double work_done(AloneOrTogether& choice, double seconds, double together, doubl
   double done = 0;
   for (double t = 0; t < seconds;) {
     constexpr double kEach = 1e-3;  // work of a call
-    const double took = kEach / (choice.together() ? together : alone);
-    if (choice.together() && held_up) choice.held_up();
-    if (choice.watches()) choice.did(1, took);
+    constexpr std::uint64_t kKind = 1;
+    const double took = kEach / (choice.together(kKind) ? together : alone);
+    if (choice.together(kKind) && held_up) choice.held_up();
+    if (choice.watches()) choice.did(kKind, took);
     done += kEach;
     t += took;
   }
@@ -175,7 +176,7 @@ TEST(AloneOrTogether, DoesWhatIsFaster) {
     EXPECT_GT(work_done(choice, 10, 1, alone, true), 10 * best * 0.9) << alone;
     // The neighbours are gone.
     work_done(choice, 1, 2, 1, false);
-    EXPECT_TRUE(choice.together());
+    EXPECT_TRUE(choice.together(1));
     EXPECT_FALSE(choice.watches());
     EXPECT_GT(work_done(choice, 1, 2, 1, false), 1.99);
   }
@@ -188,14 +189,23 @@ TEST(AloneOrTogether, IsNotMisledByAMixOfWork) {
     double alone = 0;
     for (double t = 0; t < 10;) {
       const bool dear = static_cast<int>(t / turn) % 2 == 1;
-      const double took = (dear ? 5e-3 : 1e-3) * (choice.together() ? 1 : 1.5);
-      if (choice.together()) choice.held_up();
-      if (choice.watches()) choice.did(dear ? 2 : 1, took);
-      if (!choice.together()) alone += took;
+      const std::uint64_t kind = dear ? 2 : 1;
+      const bool together = choice.together(kind);
+      const double took = (dear ? 5e-3 : 1e-3) * (together ? 1 : 1.5);
+      if (together) choice.held_up();
+      if (choice.watches()) choice.did(kind, took);
+      if (!together) alone += took;
       t += took;
     }
     EXPECT_LT(alone, 2) << turn;
   }
+}
+
+TEST(AloneOrTogether, SaysNothingOfWorkThatWasNotTried) {
+  AloneOrTogether choice;
+  work_done(choice, 10, 1, 3, true);
+  while (choice.together(1)) work_done(choice, 0.01, 1, 3, true);
+  EXPECT_TRUE(choice.together(2));
 }
 
 TEST(Pool, AChildOfForkStartsThreadsOfItsOwn) {
