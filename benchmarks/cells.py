@@ -18,6 +18,7 @@ import math
 import re
 import statistics
 import sys
+import time
 from pathlib import Path
 
 from cells_table import BOTH, CELLS, PYHPC
@@ -25,6 +26,7 @@ from worker import Worker, fault, listed, print_machine
 
 SIZES = max(len(cell.sizes) for cell in CELLS.values())
 ROUND_SECONDS = 0.03  # of each contestant in each round, about
+PAUSE = 0.03  # before each: OpenMP's threads spin for some 15 ms after the work of PyTorch
 AVX2 = {
     "DNNL_MAX_CPU_ISA": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
@@ -76,6 +78,7 @@ def measure(workers, name, size, dtype, rounds):
     seconds = {contestant: [] for contestant in ready}
     for _ in range(rounds):
         for contestant, (worker, _) in ready.items():
+            time.sleep(PAUSE)
             seconds[contestant].append(worker.demand(f"run {counts[contestant]}")["seconds"])
     return seconds, faults
 

@@ -8,9 +8,9 @@ namespace snug {
 
 /// Decides whether several threads do work together. Beside busy processes a thread may lose its
 /// core in the middle of a chunk while the others wait for it, and one thread alone may be faster.
-/// So after a long wait both are tried, in short turns that follow no pattern, and what is faster
-/// is kept for some time, for what was tried. Only work of one kind is compared: what a program
-/// does changes. Times are in seconds.
+/// So where much time is lost both are tried, in short turns that follow no pattern, and what is
+/// faster is kept for some time, for what was tried. Only work of one kind is compared: what a
+/// program does changes. Times are in seconds.
 class AloneOrTogether {
  public:
   bool together(std::uint64_t kind) const {
@@ -19,10 +19,14 @@ class AloneOrTogether {
   /// True if the caller is to say by `did` what work took.
   bool watches() const { return phase_ != Phase::Calm; }
 
-  /// A thread waited for others, so long that one of them must have lost its core.
-  void held_up() {
-    held_up_ = true;
-    if (phase_ == Phase::Calm) begin(Phase::Try);
+  /// Work that was done together took so long, of which a thread was `lost`: others waited for it
+  /// so long that it must have lost its core. Once in a while that happens on any machine.
+  void took(double seconds, double lost) {
+    spent_ += seconds;
+    lost_ += lost;
+    if (phase_ != Phase::Calm || spent_ < kLook) return;
+    if (is_held_up()) begin(Phase::Try);
+    spent_ = lost_ = 0;
   }
 
   /// Work of this kind, which takes about the same each time, was done as `together` said.
@@ -39,7 +43,7 @@ class AloneOrTogether {
         if (seconds_ >= kKeep) begin(Phase::Try);
         break;
       case Phase::KeepTogether:
-        if (seconds_ >= kKeep) begin(held_up_ ? Phase::Try : Phase::Calm);
+        if (seconds_ >= kKeep) begin(is_held_up() ? Phase::Try : Phase::Calm);
         break;
     }
   }
@@ -49,6 +53,8 @@ class AloneOrTogether {
   /// Both are tried on the same work, for kTry each on average, which is long beside the time
   /// slices of the system; for kMostTry, if there is little that comes again.
   static constexpr double kTurn = 2e-3, kTry = 0.04, kMostTry = 1, kKeep = 0.4;
+  /// How much work decides whether threads are held up, and the share of it that has to be lost.
+  static constexpr double kLook = 0.02, kLostShare = 0.2;
   /// alone, in seconds, over together, from which it is worth it.
   static constexpr double kWorth = 0.95;
 
@@ -58,11 +64,13 @@ class AloneOrTogether {
     double times[2] = {0, 0};
   };
 
+  bool is_held_up() const { return lost_ > kLostShare * spent_; }
+
   void begin(Phase phase) {
     phase_ = phase;
     alone_ = phase == Phase::KeepAlone;
     seconds_ = turn_ = 0;
-    held_up_ = false;
+    spent_ = lost_ = 0;
     if (phase == Phase::Try) tried_ = {};
   }
 
@@ -93,8 +101,9 @@ class AloneOrTogether {
   }
 
   Phase phase_ = Phase::Calm;
-  bool alone_ = false, held_up_ = false;  // in this phase
-  double seconds_ = 0, turn_ = 0;         // of this phase and turn
+  bool alone_ = false;             // in this phase
+  double seconds_ = 0, turn_ = 0;  // of this phase and turn
+  double spent_ = 0, lost_ = 0;    // of work done together
   std::uint64_t random_ = 0x2545f4914f6cdd1d;
   std::array<Tried, 64> tried_{};
 };

@@ -2,10 +2,12 @@
 
 #include <linux/futex.h>
 #include <omp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -130,7 +132,7 @@ class Pool {
     p.started_ = 1;
     p.ready_ = p.awake_ = 0;
     p.most_ = INT_MAX;
-    for (Helper& h : p.helpers_) h.asleep = 0;
+    for (Helper& h : p.helpers_) h.asleep = 0, h.core = -1;
     ++p.generation_;  // chunks that others had begun are nobody's
     if (!inside) {
       p.busy_ = false;
@@ -149,6 +151,7 @@ class Pool {
   };
   struct alignas(64) Helper {
     std::atomic<std::uint32_t> asleep{0};
+    std::atomic<int> core{-1};  // where it was last; -1: it sleeps
   };
   static constexpr std::uint32_t kSleeping = std::uint32_t{1} << 31;
 
@@ -171,7 +174,9 @@ class Pool {
     wait();
     // Longer than chunks take: a thread lost its core.
     constexpr Seconds kLong{1e-3};
-    if (now() - start - own > kLong + 2 * own / std::max(done, 1U)) choice_.held_up();
+    const Seconds all = now() - start, waited = all - own;
+    const bool lost = waited > kLong + 2 * own / std::max(done, 1U);
+    choice_.took(all.count(), lost ? waited.count() : 0);
     if (failed_.load(std::memory_order_relaxed))
       std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -195,8 +200,30 @@ class Pool {
       shares_[s].ticket.store(std::uint64_t{generation} << 32 | static_cast<std::uint64_t>(size),
                               std::memory_order_release);
     }
+    helpers_[0].core.store(sched_getcpu(), std::memory_order_relaxed);
     generation_.store(generation);  // before `asleep` is read
     return generation;
+  }
+
+  /// The system may wake a thread on the core of another one of these, and leave both there for
+  /// tens of milliseconds while a core is idle. The one that came later moves.
+  void leave_shared_core(int self, Seconds& moved) {
+    const int core = sched_getcpu();
+    helpers_[self].core.store(core, std::memory_order_relaxed);
+    const auto is_there = [&](const Helper& h) { return h.core.load() == core; };
+    if (std::none_of(helpers_, helpers_ + self, is_there)) return;
+    constexpr Seconds kRest{1e-3};
+    const Seconds time = now();
+    if (time - moved < kRest) return;
+    moved = time;
+    cpu_set_t all, others;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    others = all;
+    for (int i = 0; i < started_; ++i)
+      if (const int taken = helpers_[i].core; i != self && taken >= 0) CPU_CLR(taken, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+    helpers_[self].core.store(sched_getcpu(), std::memory_order_relaxed);
+    sched_setaffinity(0, sizeof all, &all);
   }
 
   /// The threads that thread `self` wakes, so that many are woken by many.
@@ -261,11 +288,13 @@ class Pool {
     ready_.notify_one();
     Helper& me = helpers_[self];
     std::uint32_t seen = 0;
+    Seconds moved{};
     const auto news = [&] { return generation_.load(std::memory_order_acquire) != seen; };
     bool rests = false;
     for (;;) {
       while (std::exchange(rests, false) || !spin_until(news)) {
         --awake_;
+        me.core.store(-1);
         me.asleep.store(1);
         if (generation_.load() == seen) {
           while (me.asleep.load() == 1) futex_wait(me.asleep, 1);  // who wakes it counts it
@@ -277,6 +306,7 @@ class Pool {
       rests = self >= threads_.load(std::memory_order_relaxed);
       if (rests) continue;
       wake_below(self);
+      leave_shared_core(self, moved);
       help(self, seen);
     }
   }

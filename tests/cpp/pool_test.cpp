@@ -161,7 +161,7 @@ double work_done(AloneOrTogether& choice, double seconds, double together, doubl
     constexpr double kEach = 1e-3;  // work of a call
     constexpr std::uint64_t kKind = 1;
     const double took = kEach / (choice.together(kKind) ? together : alone);
-    if (choice.together(kKind) && held_up) choice.held_up();
+    if (choice.together(kKind)) choice.took(took, held_up ? took / 2 : 0);
     if (choice.watches()) choice.did(kKind, took);
     done += kEach;
     t += took;
@@ -192,12 +192,20 @@ TEST(AloneOrTogether, IsNotMisledByAMixOfWork) {
       const std::uint64_t kind = dear ? 2 : 1;
       const bool together = choice.together(kind);
       const double took = (dear ? 5e-3 : 1e-3) * (together ? 1 : 1.5);
-      if (together) choice.held_up();
+      if (together) choice.took(took, took / 2);
       if (choice.watches()) choice.did(kind, took);
       if (!together) alone += took;
       t += took;
     }
     EXPECT_LT(alone, 2) << turn;
+  }
+}
+
+TEST(AloneOrTogether, DoesNotMindACoreThatIsLostNowAndThen) {
+  AloneOrTogether choice;
+  for (int call = 0; call < 1000; ++call) {
+    choice.took(1e-3, call % 10 == 0 ? 1e-3 : 0);
+    EXPECT_FALSE(choice.watches());
   }
 }
 
