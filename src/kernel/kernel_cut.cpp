@@ -8,10 +8,12 @@ namespace {
 std::int64_t grain_of(const KernelSpec& s, std::size_t axis, std::int64_t extent) {
   constexpr std::int64_t kLong = 1024, kLongGrain = 256;
   constexpr std::int64_t kTile = 32, kColumns = 128;  // of reductions, which read rows in pieces
-  const bool along = std::ranges::any_of(
-      s.operands, [&](const KernelSpec::Operand& o) { return o.strides[axis] == 1; });
+  const bool reduces = s.rank() != s.outer;
+  const bool along = std::ranges::any_of(s.operands, [&](const KernelSpec::Operand& o) {
+    return o.strides[axis] == 1 && !(reduces && o.write);
+  });
   if (extent >= kLong) return kLongGrain;
-  return !along ? 1 : s.rank() == s.outer ? kTile : kColumns;
+  return !along ? 1 : reduces ? kColumns : kTile;
 }
 
 /// Not of reductions, whose code is chosen by extents; nor if the place on the axis is a value.

@@ -171,7 +171,10 @@ void tile_gemm_typed(const Gemm& g, std::byte* workspace, int threads) {
 /// each a call of OpenBLAS on one thread. They follow from the sizes alone: the value of an element
 /// may depend on the part it is in (OpenBLAS's tiles at the end of a block add up in another
 /// order), not on the number of threads.
-constexpr std::int64_t kUnit = 192, kPart = 1 << 21, kLargePart = 1 << 27;
+constexpr std::int64_t kUnit = 192, kPart = 1 << 21, kVectorPart = 1 << 17, kLargePart = 1 << 27;
+/// Products with a vector wait for memory.
+bool has_vector(const Gemm& g) { return std::min(g.m, g.n) == 1; }
+std::int64_t part_of(const Gemm& g) { return has_vector(g) ? kVectorPart : kPart; }
 constexpr std::int64_t kPerElement = 16;  // multiply-adds in the time of an element
 
 /// OpenBLAS's functions by the type of their elements.
@@ -278,7 +281,8 @@ void blas_gemm(const Gemm& g, int threads, bool accumulate) {
   const std::int64_t all = by_rows ? g.m : g.n, units = all / kUnit, work = g.m * g.n * g.k;
   // Each part packs the other operand again, so more than a few are large.
   constexpr std::int64_t kFew = 8;
-  const std::int64_t parts = std::min({units, work / kPart, std::max(kFew, work / kLargePart)});
+  const std::int64_t parts =
+      std::min({units, work / part_of(g), std::max(kFew, work / kLargePart)});
   if (parts <= 1) return blas_part(g, accumulate);
   const auto run_part = [&](std::int64_t p) {
     const std::int64_t from = units * p / parts * kUnit,
@@ -293,7 +297,8 @@ void blas_gemm(const Gemm& g, int threads, bool accumulate) {
   auto range = [&](int, std::int64_t first, std::int64_t last) {
     for (; first < last; ++first) run_part(first);
   };
-  run_chunks(parts, work / kPerElement, BlasBuffers::threads_for(threads), range);
+  run_chunks(parts, has_vector(g) ? work : work / kPerElement, BlasBuffers::threads_for(threads),
+             range);
 }
 
 std::uint64_t tile_workspace(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -358,7 +363,7 @@ int product_blas_buffers(const Product& product, int threads) {
   if (!is_float(g.dtype) || narrow_takes(g) || (work < kTinyGemm && !needs_tiles(g))) return 0;
   if (product.work() < kParallelWork) return 1;
   if (product.batches >= threads) return threads;
-  return static_cast<int>(std::clamp<std::int64_t>(work / kPart, 1, threads));
+  return static_cast<int>(std::clamp<std::int64_t>(work / part_of(g), 1, threads));
 }
 
 void run_product(const Product& product, const RunArgs& args, std::uint64_t workspace,
