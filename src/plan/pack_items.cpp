@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "plan/first_fit.h"
+#include "plan/pack_seams.h"
 #include "plan/pack_search.h"
 #include "plan/packing.h"
 #include "plan/sweep_fit.h"
@@ -272,24 +273,32 @@ class Minimizer {
     std::sort(paddings_.begin(), paddings_.end(), std::greater<>());
     paddings_.erase(std::unique(paddings_.begin(), paddings_.end()), paddings_.end());
     search_.emplace(scaled_, scaled_alignments_);
+    const std::vector<std::int64_t> sums = loads(scaled_);
+    is_full_ = p.alignments.multiples.empty() && paddings_.front() == 0 &&
+               std::all_of(sums.begin(), sums.end() - 1, [&](auto s) { return s == sums[0]; });
   }
 
   void run() {
     if (limits_.capacity > packing_.bound) {
-      search_below(level(limits_.capacity));
+      search_below(level(limits_.capacity), limits_.work);
     } else {
       // Mostly the load is reached; a bisection finds the way there where it is hard.
       std::int64_t low = level(packing_.bound) + 1;
-      attempt(low - 1, limits_.work / 2);
-      while (low < level(packing_.height) && search_->work() < limits_.work) {
+      if (is_full_)
+        search_below(low - 1, limits_.work / 2);
+      else
+        attempt(low - 1, limits_.work / 2);
+      while (low < level(packing_.height) && spent() < limits_.work) {
         const std::int64_t middle = low + (level(packing_.height) - 1 - low) / 2;
-        if (!attempt(middle, (limits_.work - search_->work()) / 4 + 1)) low = middle + 1;
+        if (!attempt(middle, (limits_.work - spent()) / 4 + 1)) low = middle + 1;
       }
     }
-    packing_.nodes = search_->nodes();
+    packing_.nodes += search_->nodes();
   }
 
  private:
+  std::uint64_t spent() const { return search_->work() + work_of_seams_; }
+
   std::int64_t levels_per_unit() const { return static_cast<std::int64_t>(paddings_.size()); }
   std::int64_t padding(std::int64_t level) const {
     return paddings_[static_cast<std::size_t>(level % levels_per_unit())];
@@ -308,13 +317,28 @@ class Minimizer {
 
   /// Takes turns at the capacity and at the bound, where fewer ways are open and dead ends show
   /// earlier.
-  void search_below(std::int64_t capacity) {
+  void search_below(std::int64_t capacity, std::uint64_t work) {
     constexpr std::uint64_t kFirstTurn = 64'000'000;
-    for (std::uint64_t turn = kFirstTurn; search_->work() < limits_.work; turn *= 2)
+    auto left = [&] { return work - std::min(work, spent()); };
+    for (std::uint64_t turn = kFirstTurn; left() > 0; turn *= 2) {
+      if (is_full_ && try_seams(std::min(turn, left() / 4))) return;
       for (std::int64_t below : {capacity, level(packing_.bound)}) {
-        const std::uint64_t left = limits_.work - std::min(limits_.work, search_->work());
-        if (level(packing_.bound) > capacity || attempt(below, std::min(turn, left))) return;
+        if (attempt(below, std::min(turn, left())) || level(packing_.bound) > capacity) return;
+        if (below == level(packing_.bound)) break;
       }
+    }
+  }
+
+  /// Finds only packings that are as high as the load.
+  bool try_seams(std::uint64_t work) {
+    const SeamPacking found = pack_seams(scaled_, work, tries_of_seams_);
+    packing_.nodes += found.nodes;
+    work_of_seams_ += found.work;
+    tries_of_seams_ += found.tries;
+    if (found.offsets.empty()) return false;
+    take_if_lower(p_, found.offsets, static_cast<std::int64_t>(packing_.load) / unit_, unit_,
+                  packing_);
+    return true;
   }
 
   bool attempt(std::int64_t level, std::uint64_t work) {
@@ -346,6 +370,8 @@ class Minimizer {
   std::int64_t unit_ = 0;               // divides all sizes and alignments
   std::vector<std::int64_t> paddings_;  // that occur, the largest first
   std::optional<PackSearch> search_;
+  bool is_full_ = false;  // every section is as full as the fullest
+  std::uint64_t work_of_seams_ = 0, tries_of_seams_ = 0;
 };
 
 }  // namespace

@@ -4,16 +4,10 @@
 #include <numeric>
 
 #include "base/interrupt.h"
+#include "plan/pack_mix.h"
 
 namespace snug {
 namespace {
-
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
 
 constexpr std::int64_t kNone = INT64_MAX;
 
@@ -128,7 +122,7 @@ PackSearch::Outcome PackSearch::run(std::int64_t capacity, std::int64_t padding,
         sort_items(kind);
         node_limit_ = nodes_ + turn / way.behind;
         gave_up_ = false;
-        if (solve({all, capacity, !short_.empty()}, 0)) return Outcome::Found;
+        if (solve({all, capacity, !short_.empty(), true}, 0)) return Outcome::Found;
         if (!gave_up_) return Outcome::Impossible;
         if (work_ > work_limit_) return Outcome::GaveUp;
       }
@@ -141,7 +135,7 @@ bool PackSearch::solve(const Left& left, std::size_t depth) {
   if (!split(level, left.capacity, left.open)) return false;
   for (const Part& part : level.parts)
     if (!node({std::span(level.items).subspan(part.begin, part.end - part.begin), part.capacity,
-               part.open},
+               part.open, left.last && &part == &level.parts.back()},
               depth))
       return false;
   return true;
@@ -204,8 +198,17 @@ bool PackSearch::split(Level& level, std::int64_t capacity, bool is_open) {
 }
 
 /// One connected part. Raising floors goes on in the same node.
-bool PackSearch::node(const Left& left, std::size_t depth) {
+///
+/// A floor is raised when no packing of the whole has a candidate on it, which may be the fault of
+/// other parts, split off further down. So where a part fails on raised floors, only the whole is
+/// known to have no packing. If all other parts have one, then this part has none, since with it
+/// the whole would have one. And a part whose items are all supported is a whole by itself. Only
+/// these failures are remembered: they hold whatever lies below the items.
+bool PackSearch::node(const Left& part, std::size_t depth) {
+  Left left = part;
   const std::span<const std::uint32_t> items = left.items;
+  left.last |=
+      std::all_of(items.begin(), items.end(), [&](auto i) { return support_[i] == lowest_[i]; });
   const std::size_t mark = trail_.size();
   Level& level = levels_[depth];
   level.keys.clear();
@@ -234,7 +237,7 @@ bool PackSearch::node(const Left& left, std::size_t depth) {
         set_lowest(i, aligned(i, choice.raised), support_[i]);
   }
   undo(mark);
-  if (!found && !gave_up_)
+  if (!found && !gave_up_ && left.last)
     for (std::uint64_t key : level.keys) failures_.add(key, measure(left));
   return found;
 }
@@ -279,7 +282,7 @@ bool PackSearch::try_branches(const Left& left, std::size_t depth, std::int64_t 
       const std::int64_t place = aligned(other, top);
       set_lowest(other, std::max(lowest_[other], place), std::max(support_[other], place));
     }
-    const bool found = solve({level.rest, left.capacity, left.open}, depth + 1);
+    const bool found = solve({level.rest, left.capacity, left.open, left.last}, depth + 1);
     undo(mark);
     if (found) return true;
   }
@@ -466,9 +469,20 @@ std::int64_t PackSearch::next_floor(std::span<const std::uint32_t> items, std::u
   return next;
 }
 
+std::uint64_t PackSearch::hash(std::uint32_t item, std::int64_t lowest) {
+  return mix_bits(mix_bits(item) ^ static_cast<std::uint64_t>(lowest));
+}
+
+bool PackSearch::remembers(std::span<const std::uint32_t> items,
+                           std::span<const std::int64_t> lowest, std::int64_t capacity) const {
+  std::uint64_t sum = 0;
+  for (std::size_t k = 0; k < items.size(); ++k) sum += hash(items[k], lowest[k]);
+  return failures_.contains(sum, capacity);
+}
+
 std::uint64_t PackSearch::hash(const Left& left) const {
-  std::uint64_t sum = left.open ? mix(0) : 0;
-  for (std::uint32_t i : left.items) sum += mix(mix(i) ^ static_cast<std::uint64_t>(lowest_[i]));
+  std::uint64_t sum = left.open ? mix_bits(0) : 0;
+  for (std::uint32_t i : left.items) sum += hash(i, lowest_[i]);
   return sum;
 }
 

@@ -44,10 +44,13 @@ class PackSearch {
   std::span<const std::int64_t> offsets() const { return offset_; }  // once found
   std::uint64_t nodes() const { return nodes_; }                     // of all runs
   std::uint64_t work() const { return work_; }
+  /// Whether it remembers that these items have no packing at or above their lowest places.
+  bool remembers(std::span<const std::uint32_t> items, std::span<const std::int64_t> lowest,
+                 std::int64_t capacity) const;
 
  private:
-  /// States without a solution: items left and their lowest places, as a hash; and the largest
-  /// capacity at which that was shown. One place per hash, the latest stays.
+  /// Items that have no packing at or above their lowest places, whatever is below them, as a hash;
+  /// and the largest capacity at which that was shown. One place per hash, the latest stays.
   class Failures {
    public:
     bool contains(std::uint64_t key, std::int64_t capacity) const;
@@ -93,6 +96,7 @@ class PackSearch {
     std::span<const std::uint32_t> items;
     std::int64_t capacity;
     bool open;
+    bool last;  // all other parts since one whose items were all supported have been solved
   };
   bool solve(const Left& left, std::size_t depth);
   bool split(Level& level, std::int64_t capacity, bool open);
@@ -109,6 +113,7 @@ class PackSearch {
   void find_candidates(std::span<const std::uint32_t> items);
   bool drop_lonely_candidates(const Left& left);
   std::int64_t next_floor(std::span<const std::uint32_t> items, std::uint32_t section);
+  static std::uint64_t hash(std::uint32_t item, std::int64_t lowest);
   std::uint64_t hash(const Left& left) const;
   /// Grows with the capacity: of an open part with that of the problem in bytes.
   std::int64_t measure(const Left& left) const { return left.open ? open_measure_ : left.capacity; }

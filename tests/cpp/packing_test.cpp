@@ -8,6 +8,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "plan/pack_seams.h"
+#include "plan/pack_search.h"
 
 namespace snug {
 namespace {
@@ -116,6 +118,158 @@ TEST(Packing, SearchFindsAndProvesTheLowestHeight) {
     EXPECT_FALSE(fits(items, offsets, 0, static_cast<std::int64_t>(p.height) - 1, kTimes));
   }
   EXPECT_GT(above_load, 0);
+}
+
+/// A rectangle cut in two or into pinwheels, with few sizes.
+Items small_cut(std::mt19937& rng, std::size_t pieces, std::int64_t times, std::int64_t height) {
+  struct Piece {
+    std::int64_t lower, upper, bottom, top;
+  };
+  auto between = [&](std::int64_t low, std::int64_t high) {
+    return low + 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(high - low - 1));
+  };
+  std::vector<Piece> all = {{0, times, 0, height}};
+  for (int tries = 0; all.size() < pieces && tries < 200; ++tries) {
+    const std::size_t at = rng() % all.size();
+    const auto [a, b, low, high] = all[at];
+    const auto kind = rng() % 3;
+    if (kind == 0 && b - a > 1) {
+      const std::int64_t t = between(a, b);
+      all[at].upper = t;
+      all.push_back({t, b, low, high});
+    } else if (kind == 1 && high - low > 1) {
+      const std::int64_t y = between(low, high);
+      all[at].top = y;
+      all.push_back({a, b, y, high});
+    } else if (kind == 2 && b - a > 2 && high - low > 2) {
+      const std::int64_t c = between(a, b - 1), d = between(c, b);
+      const std::int64_t y = between(low, high - 1), z = between(y, high);
+      all[at] = {c, d, y, z};
+      for (const Piece& p : {Piece{a, d, low, y}, {d, b, low, z}, {c, b, z, high}, {a, c, y, high}})
+        all.push_back(p);
+    }
+  }
+  Items items;
+  for (const Piece& p : all)
+    items.push_back({p.lower, p.upper, static_cast<std::uint64_t>(p.top - p.bottom)});
+  std::shuffle(items.begin(), items.end(), rng);
+  return items;
+}
+
+std::uint64_t load_of(const Items& items) { return pack_quickly(items).load; }
+
+std::vector<SectionItem> sections_of(const Items& items) {
+  std::vector<SectionItem> sections;
+  for (const PackItem& i : items)
+    sections.push_back({static_cast<std::uint32_t>(i.lower), static_cast<std::uint32_t>(i.upper),
+                        static_cast<std::int64_t>(i.bytes)});
+  return sections;
+}
+
+/// Items 1 to 3 fail where a floor was raised for the sake of others; they do have a packing, of
+/// which the search must not forget that it may lie on something.
+TEST(Packing, SearchRemembersOnlyWhatHasNoPacking) {
+  const std::vector<SectionItem> items = {
+      {0, 1, 8}, {0, 2, 1},  {1, 3, 1},  {2, 6, 7},   {6, 10, 4},  {6, 7, 5}, {7, 8, 1}, {7, 11, 3},
+      {7, 8, 1}, {8, 10, 1}, {9, 10, 3}, {10, 12, 6}, {10, 12, 1}, {4, 9, 1}, {1, 2, 8}};
+  PackSearch search(items);
+  EXPECT_EQ(search.run(11, 0, 1'000'000'000), PackSearch::Outcome::Impossible);
+  std::vector<std::uint32_t> all(items.size());
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_TRUE(search.remembers(all, std::vector<std::int64_t>(items.size(), 0), 11));
+  // At 10, 9 and 2.
+  const std::vector<std::uint32_t> some = {1, 2, 3};
+  const std::vector<std::int64_t> lowest = {9, 8, 2};
+  EXPECT_FALSE(search.remembers(some, lowest, 11));
+}
+
+/// What the search remembers of one capacity holds for others; it is told capacities up and down.
+void expect_right_answers(const Items& items, int times) {
+  const std::vector<SectionItem> sections = sections_of(items);
+  PackSearch search(sections);
+  const auto load = static_cast<std::int64_t>(load_of(items));
+  for (std::int64_t capacity : {load, load + 2, load + 1, load}) {
+    const PackSearch::Outcome outcome = search.run(capacity, 0, 1'000'000'000);
+    std::vector<std::int64_t> offsets(items.size(), -1);
+    const bool expected = fits(items, offsets, 0, capacity, times);
+    ASSERT_EQ(outcome, expected ? PackSearch::Outcome::Found : PackSearch::Outcome::Impossible);
+    if (!expected) continue;
+    const std::vector<std::uint64_t> found(search.offsets().begin(), search.offsets().end());
+    EXPECT_EQ(find_fault(items, found, static_cast<std::uint64_t>(capacity)), "");
+  }
+}
+
+/// Cut rectangles with some pieces taken out, others grown or shrunk: nearly full, and often with
+/// parts that fail one without the other.
+TEST(Packing, SearchAgreesWithAllOrders) {
+  std::mt19937 rng(9);
+  constexpr int kTimes = 20;
+  for (int round = 0; round < 3000; ++round) {
+    const auto times = 3 + static_cast<std::int64_t>(rng() % 14);
+    Items items = small_cut(rng, 6 + rng() % 5, times, 4 + static_cast<std::int64_t>(rng() % 9));
+    for (auto changes = rng() % 4; changes > 0; --changes) {
+      const std::size_t at = rng() % items.size();
+      PackItem& item = items[at];
+      const auto kind = rng() % 4;
+      if (kind == 0 && items.size() > 3) items.erase(items.begin() + static_cast<long>(at));
+      if (kind == 1) ++item.bytes;
+      if (kind == 2 && item.bytes > 1) --item.bytes;
+      if (kind == 3 && item.upper < kTimes) ++item.upper;
+    }
+    expect_right_answers(items, kTimes);
+    if (HasFatalFailure()) FAIL() << "round " << round;
+  }
+}
+
+/// Up to the first time that is not as full as those before, where all end.
+Items full_part(Items items, int times) {
+  const std::uint64_t load = load_of(items);
+  int end = 0;
+  for (bool full = true; full && end < times; end += full) {
+    std::uint64_t sum = 0;
+    for (const PackItem& item : items)
+      sum += item.lower <= end && end < item.upper ? item.bytes : 0;
+    full = sum == load;
+  }
+  std::erase_if(items, [&](const PackItem& item) { return item.lower >= end; });
+  for (PackItem& item : items) item.upper = std::min<std::int64_t>(item.upper, end);
+  return items;
+}
+
+TEST(PackSeams, AgreeWithAllOrders) {
+  std::mt19937 rng(6);
+  constexpr int kTimes = 8;
+  int impossible = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const Items items = round % 4 == 0
+                            ? small_cut(rng, 6 + rng() % 7, kTimes, 7)
+                            : full_part(full_load(rng, kTimes, 7, 10 + rng() % 3), kTimes);
+    const SeamPacking found = pack_seams(sections_of(items), 1'000'000'000);
+    std::vector<std::int64_t> offsets(items.size(), -1);
+    const std::uint64_t load = load_of(items);
+    if (found.offsets.empty()) {
+      ++impossible;
+      ASSERT_FALSE(fits(items, offsets, 0, static_cast<std::int64_t>(load), kTimes)) << round;
+    } else {
+      const std::vector<std::uint64_t> seen(found.offsets.begin(), found.offsets.end());
+      ASSERT_EQ(find_fault(items, seen, load), "") << round;
+    }
+  }
+  EXPECT_GT(impossible, 0);
+}
+
+TEST(PackSeams, LargeCuts) {
+  std::mt19937 rng(8);
+  for (std::size_t pieces : {50, 200, 400}) {
+    const Items items = small_cut(rng, pieces, 2000, 1 << 20);
+    const SeamPacking found = pack_seams(sections_of(items), 1'000'000'000);
+    const std::vector<std::uint64_t> offsets(found.offsets.begin(), found.offsets.end());
+    EXPECT_EQ(find_fault(items, offsets, 1 << 20), "") << pieces;
+    EXPECT_TRUE(pack_seams(sections_of(items), 10).offsets.empty());  // ends at the limit
+    const SeamPacking again = pack_seams(sections_of(items), 1'000'000'000);
+    EXPECT_EQ(again.offsets, found.offsets);
+    EXPECT_EQ(again.work, found.work);
+  }
 }
 
 /// The lowest height by putting items one after the other onto what is below them, in all orders
