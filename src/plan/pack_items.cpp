@@ -320,7 +320,10 @@ class Minimizer {
   void search_below(std::int64_t capacity, std::uint64_t work) {
     constexpr std::uint64_t kFirstTurn = 64'000'000;
     auto left = [&] { return work - std::min(work, spent()); };
+    auto quickly = [&](std::uint64_t part) { return std::min(kFirstTurn, left()) / part; };
+    if (is_full_ && (try_seams(quickly(16)) || attempt(capacity, quickly(8)))) return;
     for (std::uint64_t turn = kFirstTurn; left() > 0; turn *= 2) {
+      if (level(packing_.bound) > capacity) return;
       if (is_full_ && try_seams(std::min(turn, left() / 4))) return;
       for (std::int64_t below : {capacity, level(packing_.bound)}) {
         if (attempt(below, std::min(turn, left())) || level(packing_.bound) > capacity) return;
