@@ -256,6 +256,8 @@ class ProductCall : public Call {
     const Product product(in_[0], in_[1], out_[0]);
     workspace = product_workspace(product);
     blas_buffers = product_blas_buffers(product, threads_);
+    // What is narrow at its bound may be a vector when it runs.
+    if (site.runtime_sizes && narrow_takes(product.gemm)) blas_buffers = 1;
   }
   void run(const RunArgs& args) const override {
     run_product(Product(in(args, 0), in(args, 1), out(args, 0)), args, workspace, threads_);
