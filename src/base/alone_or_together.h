@@ -8,9 +8,12 @@ namespace snug {
 
 /// Decides whether several threads do work together. Beside busy processes a thread may lose its
 /// core in the middle of a chunk while the others wait for it, and one thread alone may be faster.
-/// So where much time is lost both are tried, in short turns that follow no pattern, and what is
-/// faster is kept for some time, for what was tried. Only work of one kind is compared: what a
-/// program does changes. Times are in seconds.
+/// So where much time is lost both are tried, in turns that follow no pattern, and what is faster
+/// is kept for some time, for what was tried. Turns are short at first. A system that shares cores
+/// between sessions gives a thread its due by what all threads of its session took in the last 30
+/// to 100 ms, so in short turns one thread pays for the others: where threads stay held up, turns
+/// are long, and their beginnings do not count. Only work of one kind is compared: what a program
+/// does changes. Times are in seconds.
 class AloneOrTogether {
  public:
   bool together(std::uint64_t kind) const {
@@ -35,24 +38,31 @@ class AloneOrTogether {
     switch (phase_) {
       case Phase::Calm: break;
       case Phase::Try:
-        add(kind, seconds);
+        if (turn_ >= trial_->settle) add(kind, seconds);
         turn_ += seconds;
-        if (turn_ >= kTurn) decide();
+        if (turn_ >= trial_->turn) decide();
         break;
       case Phase::KeepAlone:
-        if (seconds_ >= kKeep) begin(Phase::Try);
+        if (seconds_ >= trial_->keep) begin(Phase::Try);
         break;
       case Phase::KeepTogether:
-        if (seconds_ >= kKeep) begin(is_held_up() ? Phase::Try : Phase::Calm);
+        if (seconds_ < (is_held_up() ? trial_->keep : kShort.keep)) break;
+        trial_ = is_held_up() ? &kLong : &kShort;
+        begin(is_held_up() ? Phase::Try : Phase::Calm);
         break;
     }
   }
 
  private:
   enum class Phase : std::uint8_t { Calm, Try, KeepTogether, KeepAlone };
-  /// Both are tried on the same work, for kTry each on average, which is long beside the time
-  /// slices of the system; for kMostTry, if there is little that comes again.
-  static constexpr double kTurn = 2e-3, kTry = 0.04, kMostTry = 1, kKeep = 0.4;
+  /// Both are tried on the same work, for `each` on average, which is long beside the time slices
+  /// of the system; for `most`, if there is little that comes again.
+  struct Trial {
+    double turn, settle;  // what `settle` seconds of a turn take does not count
+    double each, most;
+    double keep;
+  };
+  static constexpr Trial kShort{2e-3, 0, 0.04, 1, 0.4}, kLong{0.08, 0.04, 0.08, 1, 1.5};
   /// How much work decides whether threads are held up, and the share of it that has to be lost.
   static constexpr double kLook = 0.02, kLostShare = 0.2;
   /// alone, in seconds, over together, from which it is worth it.
@@ -90,9 +100,9 @@ class AloneOrTogether {
       for (int way = 0; way < 2 && both > 0; ++way)
         sums[way] += t.seconds[way] / t.times[way] * both;
     }
-    if (sums[0] + sums[1] >= 2 * kTry)
+    if (sums[0] + sums[1] >= 2 * trial_->each)
       return begin(sums[1] < kWorth * sums[0] ? Phase::KeepAlone : Phase::KeepTogether);
-    if (seconds_ >= kMostTry) return begin(Phase::KeepTogether);
+    if (seconds_ >= trial_->most) return begin(Phase::KeepTogether);
     turn_ = 0;
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
@@ -101,6 +111,7 @@ class AloneOrTogether {
   }
 
   Phase phase_ = Phase::Calm;
+  const Trial* trial_ = &kShort;
   bool alone_ = false;             // in this phase
   double seconds_ = 0, turn_ = 0;  // of this phase and turn
   double spent_ = 0, lost_ = 0;    // of work done together

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -175,11 +176,29 @@ TEST(AloneOrTogether, DoesWhatIsFaster) {
     const double best = std::max(alone, 1.0);
     EXPECT_GT(work_done(choice, 10, 1, alone, true), 10 * best * 0.9) << alone;
     // The neighbours are gone.
-    work_done(choice, 1, 2, 1, false);
+    work_done(choice, 3, 2, 1, false);
     EXPECT_TRUE(choice.together(1));
     EXPECT_FALSE(choice.watches());
     EXPECT_GT(work_done(choice, 1, 2, 1, false), 1.99);
   }
+}
+
+TEST(AloneOrTogether, SeesWhatComesOnlyWithTime) {
+  // One thread is faster by a fifth, once the system has forgotten that there were two: until then
+  // it gets the half.
+  AloneOrTogether choice;
+  double two = 1, done = 0, slower = 0;  // of the last 30 ms, the share with two threads
+  for (double t = 0; t < 20;) {
+    const bool together = choice.together(1);
+    const double took = 1e-3 / (together ? 1 : 1.2 - 0.6 * two);
+    two += (static_cast<double>(together) - two) * (1 - std::exp(-took / 0.03));
+    if (together) choice.took(took, took / 2);
+    if (choice.watches()) choice.did(1, took);
+    if (t > 5) done += 1e-3, slower += together ? took : 0;
+    t += took;
+  }
+  EXPECT_GT(done, 15 * 1.2 * 0.93);
+  EXPECT_LT(slower, 15 * 0.2);
 }
 
 TEST(AloneOrTogether, IsNotMisledByAMixOfWork) {
