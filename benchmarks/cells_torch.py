@@ -97,19 +97,35 @@ class Functions:
         return (value.detach(), *torch.autograd.grad(value, parameters))
 
 
+class WithCompiledLosses(Functions):
+    """torch.compile takes the forward part and makes the backward part of it; asking for gradients
+    is not compiled: it would be compiled anew in each call."""
+
+    def __init__(self):
+        self.losses = {}
+
+    def value_and_grads(self, loss, parameters, *rest):
+        if loss.__code__ not in self.losses:
+            self.losses[loss.__code__] = torch.compile(loss)
+        return Functions.value_and_grads(self.losses[loss.__code__], parameters, *rest)
+
+
 def make(cell, arguments):
+    compiled = sys.argv[1] == "compiled"
+    functions = WithCompiledLosses() if compiled and cell.gradients else Functions
     arguments = [torch.from_numpy(a) for a in arguments]
 
     # A result that is a view of an argument has not been computed.
     def program(*a):
-        result = cell.program(Functions, *a)
+        result = cell.program(functions, *a)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(r.contiguous() for r in results)
 
     function = program
-    if sys.argv[1] == "compiled":
+    if compiled:
         torch._dynamo.reset()
-        function = torch.compile(program)
+        if not cell.gradients:
+            function = torch.compile(program)
 
     def call():
         with torch.no_grad() if not cell.gradients else torch.enable_grad():

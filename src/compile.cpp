@@ -5,12 +5,12 @@
 #include <chrono>
 
 #include "backend/cpu/jit.h"
-#include "backend/onednn/cpu_library.h"
+#include "backend/host_library.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
 #include "exec/fit_loops.h"
-#include "rewrite/bfloat16.h"
+#include "expr/loop_shape.h"
 #include "target/device_info.h"
 
 namespace snug {
@@ -29,38 +29,22 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// The stages after rewriting; loops bring their bodies along. `round`: activations.
+/// The stages after placement; loops bring their bodies along.
 std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options,
-                                      bool round) {
+                                      PassTrace& trace) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
+  const Graph laid = run_passes(PassStage::Layout, placed, {options, host_library()}, trace);
   check_interrupt();
-  Graph turned = prefer_channels_last(placed, cpu_library());
-  verify(turned, "prefer_channels_last");
-  // Before the copies: it changes what library calls read.
-  Graph absorbed = absorb_bias(turned, cpu_library());
-  verify(absorbed, "absorb_bias");
-  check_interrupt();
-  Graph copied = insert_copies(absorbed, cpu_library());
-  verify(copied, "insert_copies");
-  const FuseOptions fusing{.strict_math = options.strict_math};
-  check_interrupt();
-  out->program = fuse(copied, cpu_library(), fusing);
-  check_interrupt();
-  if (round) {
-    // After fusion, which decides what is kept; the graph is then fused anew.
-    const Graph rounded = round_activations(out->program);
-    verify(rounded, "round_activations");
-    out->program = fuse(rounded, cpu_library(), fusing);
-  }
+  out->program = fuse(laid, host_library(), {.strict_math = options.strict_math});
   verify(out->program);
   for (Task& t : out->program.tasks) {
     if (t.kind != Task::Kind::Loop) continue;
     const Node& loop = out->program.graph.node(t.index);
-    auto inner = lower_placed(
-        states_as_updates(*loop.inner, static_cast<std::uint32_t>(1 + loop.attrs.integer("n_seq")),
-                          static_cast<std::uint32_t>(loop.attrs.integer("n_state"))),
-        options, round && loop.attrs.flag("blocks"));
+    CompileOptions of_body = options;
+    // Of the loops only those over slices have a forward and a backward part.
+    if (!LoopShape::of(loop.attrs).blocks) of_body.round = RoundActivations::Never;
+    auto inner = lower_placed(states_as_updates(loop), of_body, trace);
     for (const Task& x : inner->program.tasks) t.may_fail |= x.may_fail;
     t.may_fail |= requirements_vary(*inner);
     out->inner[t.index] = std::move(inner);
@@ -101,17 +85,14 @@ std::string memory_error_text(std::uint64_t needed, bool found, std::uint64_t bu
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
                                CompileTrace& trace) {
   Stopwatch watch;
-  Graph rewritten = rewrite(captured, {.disabled_passes = options.disabled_passes}, trace.rewrite);
-  if (options.bfloat16_products) rewritten = multiply_in_bfloat16(rewritten);
-  // After rewriting: sizes are lifted, and composite ops have become those with a rule for slices.
-  if (options.micro_batches > 1)
-    rewritten = split_batch(rewritten, options.micro_batches, trace.micro_batches);
+  trace.passes = begin_passes(options);
+  const Graph rewritten =
+      run_passes(PassStage::Rewrite, captured, {options, host_library()}, trace.passes);
   trace.rewrite_seconds = watch.lap();
   check_interrupt();
   trace.placed = place(rewritten, {host_device()}, trace.place);
   trace.place_seconds = watch.lap();
-  std::unique_ptr<Lowered> out =
-      lower_placed(trace.placed, options, options.round == RoundActivations::Always);
+  std::unique_ptr<Lowered> out = lower_placed(trace.placed, options, trace.passes);
   trace.fuse_seconds = watch.lap();
   return out;
 }
@@ -138,7 +119,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   if (options.budget > fixed_bytes) room = options.budget - fixed_bytes;
   const bool too_much_stays = fixed_bytes > options.budget;  // whatever the arena needs
   Floor floor;
-  std::optional<Fitted> fitted;
+  std::optional<Planned> fitted;
   const bool techniques = options.recompute || options.disk;
   with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
                  [&](ProgramFrontiers& frontiers) {
@@ -165,12 +146,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
         fmt::format("let the batch run in slices ({}), use a smaller one, or give a larger {}",
                     option("micro_batches"), option("memory")));
   }
-  auto planned = std::make_shared<Planned>();
-  planned->schedule = std::move(fitted->schedule);
-  planned->plan = std::move(fitted->plan);
-  planned->recomputed = std::move(fitted->recomputed);
-  planned->seconds = fitted->seconds;
-  planned->plain_seconds = fitted->plain_seconds;
+  auto planned = std::make_shared<Planned>(*std::move(fitted));
   planned->bound = floor.bound;
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
@@ -178,7 +154,7 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {
   std::vector<std::string_view> found;
-  for (const LibraryEntry& entry : cpu_library())
+  for (const LibraryEntry& entry : host_library())
     if (entry.op == op.name) found.push_back(entry.library);
   return found;
 }

@@ -7,40 +7,15 @@
 
 #include "exec/executable.h"
 #include "exec/frontier_cache.h"
+#include "passes.h"
 #include "place/place.h"
 #include "plan/fit.h"
-#include "rewrite/micro_batches.h"
-#include "rewrite/rewrite.h"
 
 namespace snug {
 
-/// Whether what is kept for the backward part is kept in bfloat16.
-enum class RoundActivations : std::uint8_t {
-  Never,
-  IfNeeded,  // where no exact way keeps to the budget
-  Always,
-};
-
-struct CompileOptions {
-  std::vector<std::string> disabled_passes = {};
-  bool strict_math = false;
-  int threads = 1;
-  bool bfloat16_products = false;
-  RoundActivations round = RoundActivations::Never;  // a program is made of Always only
-  std::int64_t micro_batches = 0;                    // > 1: the batch runs in that many slices
-  std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
-  bool recompute = true;     // tasks may run again to keep to the budget
-  /// Values may go to a file to keep to the budget: its rates; none if there is no such file.
-  std::optional<DiskRates> disk = {};
-  /// Where nothing fits, the lowest plan is looked for, to be told; else the bound stands for it.
-  bool find_smallest = true;
-  const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
-};
-
 /// What each stage made, for `explain`.
 struct CompileTrace {
-  RewriteTrace rewrite;
-  MicroBatchTrace micro_batches;
+  PassTrace passes;
   PlaceTrace place;
   Graph placed;
   double capture_seconds = 0, rewrite_seconds = 0, place_seconds = 0, fuse_seconds = 0,

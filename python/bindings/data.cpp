@@ -56,9 +56,7 @@ std::vector<SourcePtr> sources_of(const std::vector<std::shared_ptr<Source>>& so
   return {sources.begin(), sources.end()};
 }
 
-}  // namespace
-
-void bind_sources(nb::module_& m) {
+void bind_source_class(nb::module_& m) {
   nb::class_<Field>(m, "Field", "What every row has: a name, and dtype and shape of one row.")
       .def(
           "__init__",
@@ -125,7 +123,12 @@ void bind_sources(nb::module_& m) {
           nb::arg("shares"), nb::arg("seed") = nb::none(),
           "Parts of these shares of the rows, as [0.9, 0.1]: consecutive, or with a seed random "
           "rows, as images that are sorted by their class need it.");
+}
 
+}  // namespace
+
+void bind_sources(nb::module_& m) {
+  bind_source_class(m);
   m.def(
       "data_arrays",
       [](nb::list values, const std::vector<std::string>& names) {

@@ -175,35 +175,53 @@ Mode mode_of(const std::string& name) {
                     : fmt::format("did you mean '{}'?", near));
 }
 
+// An option as Python gives it; numbers and names were checked there.
+void read_option(nb::handle value, const char*, bool& to) { to = nb::cast<bool>(value); }
+void read_option(nb::handle value, const char*, std::string& to) {
+  to = nb::cast<std::string>(value);
+}
+void read_option(nb::handle value, const char*, std::vector<std::string>& to) {
+  to = nb::cast<std::vector<std::string>>(value);
+}
+void read_option(nb::handle value, const char* name, int& to) { to = small_integer(value, name); }
+void read_option(nb::handle value, const char* name, std::int64_t& to) {
+  to = integer_of(value, name);
+}
+void read_option(nb::handle value, const char*, DType& to) {
+  to = dtype_from_name(nb::cast<std::string>(value)).value_or(DType::Bool);
+}
+void read_option(nb::handle value, const char*, Mode& to) {
+  to = mode_of(nb::cast<std::string>(value));
+}
+void read_option(nb::handle value, const char*, OnUnusedInput& to) {
+  to = nb::cast<std::string>(value) == "ignore" ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
+}
+void read_option(nb::handle value, const char*, Guarded& to) {
+  nb::object parts = nb::borrow(value);
+  to = {nb::cast<bool>(parts[0]), nb::cast<bool>(parts[1]), nb::cast<bool>(parts[2])};
+}
+
 FunctionOptions options_of(const nb::dict& options) {
   FunctionOptions o;
-  o.updates = pairs_of(options["updates"], "updates");
-  o.givens = pairs_of(options["givens"], "givens");
-  for (nb::handle p : nb::iter(options["shapes"])) {
-    nb::object pair = nb::borrow(p);
-    o.shapes.emplace_back(unwrap(nb::object(pair[0]), "shapes"), dims_of(nb::object(pair[1])));
-  }
-  o.name = nb::cast<std::string>(options["name"]);
-  o.memory = nb::cast<std::string>(options["memory"]);
-  o.precision = dtype_from_name(nb::cast<std::string>(options["precision"])).value_or(DType::Bool);
-  o.micro_batches = integer_of(options["micro_batches"], "micro_batches");
-  o.recompute = nb::cast<bool>(options["recompute"]);
-  o.offload = nb::cast<std::string>(options["offload"]);
-  o.activations =
-      dtype_from_name(nb::cast<std::string>(options["activations"])).value_or(DType::Bool);
-  o.plan_only = nb::cast<bool>(options["plan_only"]);
-  o.mode = mode_of(nb::cast<std::string>(options["mode"]));
-  nb::object guarded = options["guarded"];
-  o.guarded = {nb::cast<bool>(guarded[0]), nb::cast<bool>(guarded[1]), nb::cast<bool>(guarded[2])};
-  o.no_default_updates = nb::cast<bool>(options["no_default_updates"]);
-  o.strict_math = nb::cast<bool>(options["strict_math"]);
-  o.profile = nb::cast<bool>(options["profile"]);
-  o.on_unused_input =
-      nb::cast<bool>(options["ignore_unused"]) ? OnUnusedInput::Ignore : OnUnusedInput::Raise;
-  o.threads = small_integer(options["threads"], "threads");
-  o.contexts = small_integer(options["contexts"], "contexts");
-  o.share_arenas = nb::cast<bool>(options["share_arenas"]);
-  o.disabled_passes = nb::cast<std::vector<std::string>>(options["disabled_passes"]);
+  std::size_t known = 0;
+  const auto given = [&](const char* name) {
+    const bool found = options.contains(name);
+    known += found;
+    return found;
+  };
+  if (given("updates")) o.updates = pairs_of(options["updates"], "updates");
+  if (given("givens")) o.givens = pairs_of(options["givens"], "givens");
+  if (given("shapes"))
+    for (nb::handle p : nb::iter(options["shapes"])) {
+      nb::object pair = nb::borrow(p);
+      o.shapes.emplace_back(unwrap(nb::object(pair[0]), "shapes"), dims_of(nb::object(pair[1])));
+    }
+  given("renewed");  // of the call, not of the function
+  each_option([&](const char* name, auto member) {
+    if (given(name)) read_option(options[name], name, o.*member);
+  });
+  SNUG_CHECK(known == nb::len(options), "function: {} of {} options are known", known,
+             nb::len(options));
   return o;
 }
 
@@ -345,11 +363,7 @@ void property(const char* name, F&& getter, const char* doc) {
       nb::handle(reinterpret_cast<PyObject*>(&PyProperty_Type))(get, nb::none(), nb::none(), doc);
 }
 
-}  // namespace
-
-void bind_function(nb::module_& m) {
-  bind_memory_reports(m);
-
+void bind_results(nb::module_& m) {
   nb::class_<ProfileReport::StepTime>(m, "StepTime")
       .def_ro("name", &ProfileReport::StepTime::name)
       .def_ro("result", &ProfileReport::StepTime::result)
@@ -362,15 +376,6 @@ void bind_function(nb::module_& m) {
       .def_ro("seconds", &ProfileReport::seconds)
       .def_ro("steps", &ProfileReport::steps)
       .def("describe", &ProfileReport::describe, nb::arg("most") = 20);
-
-  make_type(m);
-  m.def("compile", compile, nb::arg("inputs"), nb::arg("outputs"), nb::arg("result").none(),
-        nb::arg("options"));
-  method("memory", memory,
-         "Plans for given shapes of the inputs without running or allocating: "
-         "f.memory(x=(64, 784)), by name or by position; an array also shows whether a call "
-         "copies it. Of a 0-d integer that sizes depend on, "
-         "give the value: f.memory(x=(64, 784), n=10).");
   nb::class_<BatchWay>(m, "BatchWay")
       .def_ro("name", &BatchWay::name)
       .def_ro("rows", &BatchWay::rows)
@@ -388,7 +393,19 @@ void bind_function(nb::module_& m) {
       .def_ro("advised", &MaxBatch::advised)
       .def_ro("why", &MaxBatch::why)
       .def("describe", &MaxBatch::describe);
+}
+
+void bind_planning() {
+  method("memory", memory,
+         "Plans for given shapes of the inputs without running or allocating: "
+         "f.memory(x=(64, 784)), by name or by position; an array also shows whether a call "
+         "copies it. Of a 0-d integer that sizes depend on, "
+         "give the value: f.memory(x=(64, 784), n=10).");
   method("_max_batch", max_batch, "The largest batches that fit.");
+}
+
+/// What it says of itself, and what it keeps.
+void bind_insight() {
   method(
       "explain",
       [](nb::handle self) {
@@ -412,6 +429,19 @@ void bind_function(nb::module_& m) {
       [](nb::handle self) { while_others_run([&] { return state_of(self).function.free(); }); },
       "Gives back the memory that is kept between calls. The next call plans and allocates anew.");
   method(
+      "_view",
+      [](nb::handle self) {
+        Function::View view = state_of(self).function.view();
+        nb::list updates;
+        for (const auto& [target, value] : view.updates)
+          updates.append(nb::make_tuple(wrap(target), wrap(value)));
+        return nb::make_tuple(wrap_all(view.inputs), wrap_all(view.outputs), updates);
+      },
+      "The graph that runs: inputs, outputs, updates.");
+}
+
+void bind_defaults() {
+  method(
       "_get_default",
       [](nb::handle self, nb::handle key) -> nb::object {
         const FunctionState& s = state_of(self);
@@ -430,6 +460,19 @@ void bind_function(nb::module_& m) {
       },
       nb::arg("key"), nb::arg("value").none(), "Sets the default value of an input.");
   property(
+      "_defaults",
+      [](nb::handle self) {
+        nb::list out;
+        for (const InputSpec& spec : state_of(self).inputs)
+          out.append(spec.value ? nb::borrow(spec.value) : nb::none());
+        return out;
+      },
+      "The default values of the inputs as they are now.");
+}
+
+/// What it was made of.
+void bind_signature() {
+  property(
       "_source",
       [](nb::handle self) {
         PyObject* source = cast(self.ptr())->source;
@@ -439,25 +482,6 @@ void bind_function(nb::module_& m) {
   method(
       "_forget_source", [](nb::handle self) { Py_CLEAR(cast(self.ptr())->source); },
       "For functions that nobody sees: they do not hold their expressions.");
-  property(
-      "_defaults",
-      [](nb::handle self) {
-        nb::list out;
-        for (const InputSpec& spec : state_of(self).inputs)
-          out.append(spec.value ? nb::borrow(spec.value) : nb::none());
-        return out;
-      },
-      "The default values of the inputs as they are now.");
-  method(
-      "_view",
-      [](nb::handle self) {
-        Function::View view = state_of(self).function.view();
-        nb::list updates;
-        for (const auto& [target, value] : view.updates)
-          updates.append(nb::make_tuple(wrap(target), wrap(value)));
-        return nb::make_tuple(wrap_all(view.inputs), wrap_all(view.outputs), updates);
-      },
-      "The graph that runs: inputs, outputs, updates.");
   property(
       "name",
       [](nb::handle self) -> nb::object {
@@ -483,6 +507,20 @@ void bind_function(nb::module_& m) {
         return out;
       },
       "The types of the outputs.");
+}
+
+}  // namespace
+
+void bind_function(nb::module_& m) {
+  bind_memory_reports(m);
+  bind_results(m);
+  make_type(m);
+  m.def("compile", compile, nb::arg("inputs"), nb::arg("outputs"), nb::arg("result").none(),
+        nb::arg("options"));
+  bind_planning();
+  bind_insight();
+  bind_defaults();
+  bind_signature();
 }
 
 }  // namespace snug::python

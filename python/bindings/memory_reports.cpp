@@ -93,6 +93,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("offloaded", &MemoryReport::offloaded)
       .def_ro("exported", &MemoryReport::exported)
       .def_ro("note", &MemoryReport::note)
+      .def_ro("fingerprint", &MemoryReport::fingerprint)
       .def("as_dict", nb::overload_cast<const MemoryReport&>(&as_dict),
            "The same as dicts, lists, numbers and texts, for json.dumps.")
       .def("__str__", [](const MemoryReport& r) { return r.describe(); })

@@ -217,9 +217,7 @@ bool same_type(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype && a.broadcast == b.broadcast && a.ndim() == b.ndim();
 }
 
-}  // namespace
-
-void bind_types(nb::module_& m) {
+void bind_tensor_type(nb::module_& m) {
   nb::class_<TensorType>(m, "TensorType",
                          "The type of a tensor: its dtype and which dimensions stretch.")
       .def(
@@ -297,6 +295,12 @@ void bind_types(nb::module_& m) {
            })
       .def("__str__", describe_type)
       .def("__repr__", describe_type);
+}
+
+}  // namespace
+
+void bind_types(nb::module_& m) {
+  bind_tensor_type(m);
 
   nb::class_<OpView>(m, "Op", "An op with its constants.")
       .def_prop_ro("name", [](const OpView& o) { return std::string(o.def->name); })

@@ -72,7 +72,7 @@ def _compute_test_values(outputs: list[Any]) -> None:
         name=str(apply.op.name),
         mode="reference",
         no_default_updates=True,
-        ignore_unused=True,
+        on_unused_input="ignore",
         threads=1,
     )
     entries = [

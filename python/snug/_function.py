@@ -246,6 +246,72 @@ def _state_of(entry: In) -> _core.SharedVariable:
     )
 
 
+def _items(inputs: Any) -> list[In]:
+    if not isinstance(inputs, (list, tuple)):
+        raise error(
+            TypeError,
+            f"function: inputs must be a list, got {type(inputs).__name__}",
+            "write function([x], ...), also if there is only one",
+        )
+    return [_entry(item) for item in inputs]
+
+
+def _results(outputs: Any) -> tuple[list[Any], Any]:
+    """The expressions, and what a call makes of them: a list ([]), one array (None), or a dict with
+    these keys."""
+    if outputs is None:
+        return [], []
+    if isinstance(outputs, Mapping):
+        if not all(isinstance(key, str) for key in outputs):
+            raise error(TypeError, "function: the keys of a dict of outputs must be strings")
+        return [_output(v) for v in outputs.values()], tuple(outputs)
+    if isinstance(outputs, (list, tuple)):
+        return [_output(v) for v in outputs], []
+    return [_output(outputs)], None
+
+
+def _renewal(entry: In) -> Any:
+    """What the default value of an input becomes after a call."""
+    variable, update = entry.variable, entry.update
+    if update.dtype != variable.dtype or update.ndim != variable.ndim:
+        raise error(
+            TypeError,
+            f"function: the update of {variable} is {update.type}, the input is {variable.type}",
+            f"cast it: T.cast(value, '{variable.dtype}')",
+        )
+    return update
+
+
+def _check_options(unused, name, disabled_passes, threads, contexts, micro_batches) -> None:
+    if unused not in ("raise", "warn", "ignore"):
+        raise error(
+            ValueError,
+            f"function: on_unused_input is {unused!r}",
+            "choose 'raise', 'warn' or 'ignore'",
+        )
+    if name is not None and not isinstance(name, str):
+        raise error(TypeError, f"function: name must be a string, got {name!r}")
+    if isinstance(disabled_passes, str):
+        raise error(TypeError, f"function: disabled_passes must be a list, got {disabled_passes!r}")
+    _count("threads", threads, 0, _core.most_threads)
+    _count("contexts", contexts, 1, _core.most_threads)
+    _count("micro_batches", micro_batches, 0)
+
+
+def _hints(shapes: Any, entries: list[dict[str, Any]]) -> list[tuple[Any, Any]]:
+    """Pairs of an input and its shape."""
+    named = {entry["name"]: entry["variable"] for entry in entries if entry["name"]}
+    hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
+    for x, _ in hints:
+        if not any(entry["variable"] is x for entry in entries):
+            raise error(
+                ValueError,
+                f"function: shapes has {x}, which is no input",
+                "write a dict of inputs and their shapes: shapes={x: (64, 784)}",
+            )
+    return hints
+
+
 def function(
     inputs: Sequence[Any],
     outputs: Any = None,
@@ -300,29 +366,11 @@ def function(
                 to leave out
     The other arguments are Theano's.
     """
-    if not isinstance(inputs, (list, tuple)):
-        raise error(
-            TypeError,
-            f"function: inputs must be a list, got {type(inputs).__name__}",
-            "write function([x], ...), also if there is only one",
-        )
-    items = [_entry(item) for item in inputs]
+    items = _items(inputs)
     implicit = [(entry, _state_of(entry)) for entry in items if entry.implicit]
     items = [entry for entry in items if not entry.implicit]
     entries = [_input(entry, allow_input_downcast) for entry in items]
-
-    result: Any
-    if outputs is None:
-        results, result = [], []
-    elif isinstance(outputs, Mapping):
-        if not all(isinstance(key, str) for key in outputs):
-            raise error(TypeError, "function: the keys of a dict of outputs must be strings")
-        results, result = [_output(v) for v in outputs.values()], tuple(outputs)
-    elif isinstance(outputs, (list, tuple)):
-        results, result = [_output(v) for v in outputs], []
-    else:
-        results, result = [_output(outputs)], None
-
+    results, result = _results(outputs)
     update_pairs = [(v, _typed("updates", v, e)) for v, e in _pairs("updates", updates)]
     given_pairs = [(v, _typed("givens", v, e)) for v, e in _pairs("givens", givens)]
     for entry, state in implicit:
@@ -331,16 +379,7 @@ def function(
             update_pairs.append((state, entry.update))
     # The last results renew the values of inputs with an update.
     renewed = [i for i, entry in enumerate(items) if entry.update is not None]
-    for i in renewed:
-        entry = items[i]
-        if entry.update.dtype != entry.variable.dtype or entry.update.ndim != entry.variable.ndim:
-            raise error(
-                TypeError,
-                f"function: the update of {entry.variable} is {entry.update.type}, the input is "
-                f"{entry.variable.type}",
-                f"cast it: T.cast(value, '{entry.variable.dtype}')",
-            )
-        results.append(entry.update)
+    results += [_renewal(items[i]) for i in renewed]
     if not rebuild_strict and given_pairs:
         count = len(results)
         rebuilt = _core.copy_graph(results + [e for _, e in update_pairs], given_pairs, False)
@@ -352,38 +391,16 @@ def function(
         no_default_updates = True
 
     unused = config.on_unused_input if on_unused_input is None else on_unused_input
-    if unused not in ("raise", "warn", "ignore"):
-        raise error(
-            ValueError,
-            f"function: on_unused_input is {unused!r}",
-            "choose 'raise', 'warn' or 'ignore'",
-        )
-    chosen = get_mode(mode)
-    if name is not None and not isinstance(name, str):
-        raise error(TypeError, f"function: name must be a string, got {name!r}")
-    if isinstance(disabled_passes, str):
-        raise error(TypeError, f"function: disabled_passes must be a list, got {disabled_passes!r}")
     chosen_threads = config.threads if threads is None else threads
-    _count("threads", chosen_threads, 0, _core.most_threads)
-    _count("contexts", contexts, 1, _core.most_threads)
-    _count("micro_batches", micro_batches, 0)
+    _check_options(unused, name, disabled_passes, chosen_threads, contexts, micro_batches)
     check_precision("function", precision, activations)
-    budget = memory_text("function", memory)
-    named = {entry["name"]: entry["variable"] for entry in entries if entry["name"]}
-    hints = [(named.get(x, x), shape) for x, shape in _pairs("shapes", shapes)]
-    for x, _ in hints:
-        if not any(entry["variable"] is x for entry in entries):
-            raise error(
-                ValueError,
-                f"function: shapes has {x}, which is no input",
-                "write a dict of inputs and their shapes: shapes={x: (64, 784)}",
-            )
+    chosen = get_mode(mode)
     options = compile_options(
         updates=update_pairs,
         givens=given_pairs,
-        shapes=hints,
+        shapes=_hints(shapes, entries),
         name=name or "",
-        memory=budget,
+        memory=memory_text("function", memory),
         micro_batches=micro_batches,
         recompute=bool(recompute),
         offload="" if offload is None else os.fspath(offload),
@@ -396,7 +413,7 @@ def function(
         no_default_updates=bool(no_default_updates),
         strict_math=bool(strict_math),
         profile=bool(profile),
-        ignore_unused=unused == "ignore",
+        on_unused_input="ignore" if unused == "ignore" else "raise",
         threads=chosen_threads,
         contexts=contexts,
         disabled_passes=[*disabled_passes, *chosen.disabled_passes],
@@ -407,7 +424,7 @@ def function(
         if unused != "warn":
             raise
         warn(str(unused_input))
-        made = _core.compile(entries, results, result, {**options, "ignore_unused": True})
+        made = _core.compile(entries, results, result, {**options, "on_unused_input": "ignore"})
     if implicit:
         made._implicit = [(entry.variable, entry.name, state) for entry, state in implicit]
     if chosen != get_mode(None):

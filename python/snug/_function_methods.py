@@ -230,7 +230,7 @@ class _Methods:
                 outputs, options["updates"], options["givens"], ()
             )
         options["no_default_updates"] = True
-        options["ignore_unused"] = True
+        options["on_unused_input"] = "ignore"
         if profile is not None:
             options["profile"] = bool(profile)
         options["name"] = name or options["name"]

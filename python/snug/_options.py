@@ -25,29 +25,14 @@ def check_precision(where: str, precision: Any, activations: Any = "float32") ->
 
 
 def compile_options(**chosen: Any) -> dict[str, Any]:
-    """All options, with those that are chosen."""
-    options: dict[str, Any] = {
+    """Those that are chosen, by the names of C++'s FunctionOptions, which has the defaults; and
+    what is looked up in them here."""
+    always: dict[str, Any] = {
         "updates": [],
         "givens": [],
-        "shapes": [],
         "name": "",
-        "memory": "",
-        "precision": "float32",
-        "micro_batches": 0,
-        "recompute": True,
-        "offload": "",
-        "activations": "float32",
-        "plan_only": False,
-        "mode": "fast",
-        "guarded": (False, False, False),
-        "renewed": [],
         "no_default_updates": False,
-        "strict_math": False,
-        "profile": False,
-        "ignore_unused": False,
-        "threads": 0,
-        "contexts": 1,
+        "renewed": [],
         "share_arenas": config.share_arenas,
-        "disabled_passes": [],
     }
-    return {**options, **chosen}
+    return {**always, **chosen}

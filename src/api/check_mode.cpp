@@ -7,8 +7,8 @@
 #include <cstring>
 #include <set>
 
-#include "backend/reference/interpret_graph.h"
 #include "ops/host_calls.h"
+#include "reference/interpret_graph.h"
 
 namespace snug {
 namespace {

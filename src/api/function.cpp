@@ -34,7 +34,7 @@ Function function(const std::vector<Expr>& inputs, const std::vector<Expr>& outp
 }
 
 Function::Call Function::prepare(std::span<const ArgView> arguments) const {
-  return told("a call of", made().name, [&] { return Call(made().prepare(arguments)); });
+  return told("a call of", made().function().name, [&] { return Call(made().prepare(arguments)); });
 }
 
 FunctionImpl& Function::made() const {
@@ -84,7 +84,7 @@ CallContext& Function::Call::state() const {
 std::size_t Function::Call::output_count() const { return state().output_shapes.size(); }
 DType Function::Call::output_dtype(std::size_t i) const {
   require_index("output", i, output_count());
-  return state().function->output_types[i].dtype;
+  return state().function->function().output_types[i].dtype;
 }
 const Dims& Function::Call::output_shape(std::size_t i) const {
   require_index("output", i, output_count());
@@ -92,7 +92,7 @@ const Dims& Function::Call::output_shape(std::size_t i) const {
 }
 void Function::Call::run(std::span<std::byte* const> outputs) {
   FunctionImpl& f = *state().function;
-  told("a call of", f.name, [&] { f.run(state(), outputs); });
+  told("a call of", f.function().name, [&] { f.run(state(), outputs); });
 }
 
 void Function::visit_shared(const std::function<void(SharedVariable&)>& visit) const {
@@ -148,10 +148,10 @@ namespace {
 
 std::vector<Dims> shapes_of(const FunctionImpl& f, const Shapes& shapes,
                             const Function::Values& values, const char* what) {
-  if (values.size() > f.input_types.size())
+  if (values.size() > f.function().input_types.size())
     fail(Fault::Value, fmt::format("{}: the function has {} inputs, got {} values", what,
-                                   f.input_types.size(), values.size()));
-  return shapes.of(f.input_names, f.input_types, what);
+                                   f.function().input_types.size(), values.size()));
+  return shapes.of(f.function().input_names, f.function().input_types, what);
 }
 
 }  // namespace
@@ -159,16 +159,19 @@ std::vector<Dims> shapes_of(const FunctionImpl& f, const Shapes& shapes,
 MemoryReport Function::memory(const Shapes& shapes, const Values& values,
                               const std::vector<bool>& copied) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "memory");
-  return told("planning", impl_->name, [&] { return impl_->memory(sizes, values, copied); });
+  return told("planning", impl_->function().name,
+              [&] { return impl_->memory(sizes, values, copied); });
 }
 std::int64_t Function::smallest_budget(const Shapes& shapes, const Values& values) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "smallest_budget");
-  return told("planning", impl_->name, [&] { return impl_->smallest_budget(sizes, values); });
+  return told("planning", impl_->function().name,
+              [&] { return impl_->smallest_budget(sizes, values); });
 }
 std::vector<Remedy> Function::remedies(const Shapes& shapes, std::uint64_t budget,
                                        const Values& values) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "remedies");
-  return told("planning", impl_->name, [&] { return impl_->remedies(sizes, values, budget); });
+  return told("planning", impl_->function().name,
+              [&] { return impl_->remedies(sizes, values, budget); });
 }
 Function::Way Function::way(std::span<const Dims> shapes) const { return made().way(shapes); }
 void Function::set_way(std::span<const Dims> shapes, const Way& way) const {
@@ -178,7 +181,7 @@ MaxBatch Function::max_batch(const Shapes& shapes, const std::string& memory, in
                              const Values& values) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "max_batch");
   const std::uint64_t budget = memory.empty() ? impl_->budget() : parse_bytes(memory);
-  return told("planning", impl_->name,
+  return told("planning", impl_->function().name,
               [&] { return impl_->max_batch(sizes, values, budget, axis); });
 }
 void Function::free() const { made().free(); }
@@ -186,20 +189,20 @@ std::string Function::explain() const { return made().explain(); }
 ProfileReport Function::profile() const { return made().profile(); }
 std::int64_t Function::counter(std::string_view name) const { return made().counter(name); }
 Function::View Function::view() const { return made().view(); }
-std::size_t Function::input_count() const { return made().input_types.size(); }
+std::size_t Function::input_count() const { return made().function().input_types.size(); }
 const TensorType& Function::input_type(std::size_t i) const {
   require_index("input", i, input_count());
-  return impl_->input_types[i];
+  return impl_->function().input_types[i];
 }
 const std::string& Function::input_name(std::size_t i) const {
   require_index("input", i, input_count());
-  return impl_->input_names[i];
+  return impl_->function().input_names[i];
 }
-std::size_t Function::output_count() const { return made().output_types.size(); }
+std::size_t Function::output_count() const { return made().function().output_types.size(); }
 const TensorType& Function::output_type(std::size_t i) const {
   require_index("output", i, output_count());
-  return impl_->output_types[i];
+  return impl_->function().output_types[i];
 }
-const std::string& Function::name() const { return made().name; }
+const std::string& Function::name() const { return made().function().name; }
 
 }  // namespace snug

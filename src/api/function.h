@@ -59,6 +59,32 @@ struct FunctionOptions {
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };
 
+/// Calls visit(name, member) for each option but those made of expressions: front ends set them by
+/// these names.
+template <class Visit>
+void each_option(Visit&& visit) {
+  using O = FunctionOptions;
+  visit("name", &O::name);
+  visit("memory", &O::memory);
+  visit("micro_batches", &O::micro_batches);
+  visit("recompute", &O::recompute);
+  visit("offload", &O::offload);
+  visit("activations", &O::activations);
+  visit("always_round", &O::always_round);
+  visit("plan_only", &O::plan_only);
+  visit("mode", &O::mode);
+  visit("guarded", &O::guarded);
+  visit("no_default_updates", &O::no_default_updates);
+  visit("precision", &O::precision);
+  visit("strict_math", &O::strict_math);
+  visit("profile", &O::profile);
+  visit("on_unused_input", &O::on_unused_input);
+  visit("threads", &O::threads);
+  visit("contexts", &O::contexts);
+  visit("share_arenas", &O::share_arenas);
+  visit("disabled_passes", &O::disabled_passes);
+}
+
 /// An argument as the caller holds it. The memory stays the caller's.
 struct ArgView {
   const std::byte* data = nullptr;

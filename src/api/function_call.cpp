@@ -10,12 +10,13 @@
 #include "backend/native/blas_buffers.h"
 #include "backend/native/copy.h"
 #include "backend/native/parallel.h"
-#include "backend/reference/interpret_graph.h"
 #include "base/interrupt.h"
 #include "base/kept_blocks.h"
 #include "base/pool.h"
 #include "base/spelling.h"
 #include "base/truth.h"
+#include "expr/evaluate_sizes.h"
+#include "reference/interpret_graph.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
 
@@ -64,6 +65,11 @@ Array as_array(const ArgView& a) {
   array.strides = a.strides;
   array.data = const_cast<std::byte*>(a.data);
   return array;
+}
+
+/// In texts.
+std::string_view call_name(const FunctionGraph& f) {
+  return f.name.empty() ? std::string_view("call") : f.name;
 }
 
 /// A call inside another one waits for another thread, which may wait for that one.
@@ -120,13 +126,13 @@ CallContext& FunctionImpl::lease() {
       if (calls->has(this))
         throw ValueError(
             fmt::format("{} is called while a call of it on this thread is not finished",
-                        own_name()),
+                        function_->own_name()),
             fmt::format("make it with {}, or finish the first call",
                         option("contexts", static_cast<std::int64_t>(contexts_.size()) + 1)));
       if (!calls->any())
         context_free_.wait(lock, find);
       else if (!context_free_.wait_for(lock, OpenCalls::kLongest, find))
-        fail_waiting(own_name());
+        fail_waiting(function_->own_name());
     }
     leased->thread = std::this_thread::get_id();
     leased->forks = fork_count();
@@ -139,19 +145,8 @@ CallContext& FunctionImpl::lease() {
   return *leased;
 }
 
-void FunctionImpl::forget_plans() {
-  decltype(made_.executables) executables;  // those die after the locks
-  decltype(made_.plans) plans;
-  decltype(others_) others;
-  std::lock_guard lock(compile_mutex_);
-  const NoFork whole;
-  made_.executables.swap(executables);
-  made_.plans.swap(plans);
-  others_.swap(others);
-}
-
 void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
-  const std::string_view whose = name.empty() ? std::string_view("the function") : name;
+  const std::string whose = function_->own_name();
   if (!c.executable->ready) {
     // Code is made for calls that have room for their arena, too.
     const std::uint64_t idle = idle_for(c, bytes), mapped = Arena::mapped_for(bytes);
@@ -175,7 +170,9 @@ void FunctionImpl::take_arena(CallContext& c, std::uint64_t bytes) try {
 } catch (const Error& e) {
   forget_plans();
   if (e.fault() != Fault::Memory) throw;
-  refuse_for_lack_of_memory(size_sources(c), idle_for(c, bytes) + Arena::most_to_map(), e);
+  const std::uint64_t most = idle_for(c, bytes) + Arena::most_to_map();
+  std::lock_guard guard(compile_mutex_);
+  strategy_->refuse_for_lack_of_memory(size_sources(c), most, e);
 }
 
 std::uint64_t FunctionImpl::idle_for(const CallContext& c, std::uint64_t bytes) const {
@@ -192,13 +189,16 @@ void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments
   }
   if (bytes == 0) return;
   const std::optional<SizeSources> from = size_sources(arguments);
-  const std::uint64_t arena = Arena::mapped_for(from ? arena_for(*from) : 0);
+  std::uint64_t arena = 0;
+  if (from) {
+    std::lock_guard guard(compile_mutex_);
+    arena = Arena::mapped_for(strategy_->arena_bytes(*from));
+  }
   const std::uint64_t values = bytes;
   const std::uint64_t idle = shares_arenas_ ? ArenaPool::shared().idle_for(arena) : 0;
   bytes += arena > idle ? arena - idle : 0;
-  const std::string what =
-      fmt::format("making the shared variables of {}{}", name.empty() ? "the function" : name,
-                  arena ? ", with its arena," : "");
+  const std::string what = fmt::format("making the shared variables of {}{}", function_->own_name(),
+                                       arena ? ", with its arena," : "");
   try {
     require_free_memory(bytes, what);
     require_memory_budget(bytes, what);
@@ -206,46 +206,43 @@ void FunctionImpl::require_memory_for_recipes(std::span<const ArgView> arguments
     forget_plans();
     const std::uint64_t most = idle + Arena::most_to_map();
     if (e.fault() != Fault::Memory || arena == 0 || most <= values) throw;
-    refuse_for_lack_of_memory(*from, most - values, e);
+    std::lock_guard guard(compile_mutex_);
+    strategy_->refuse_for_lack_of_memory(*from, most - values, e);
   }
 }
 
-std::optional<FunctionImpl::SizeSources> FunctionImpl::size_sources(
-    std::span<const ArgView> arguments) const {
+SizeSources FunctionImpl::size_sources(const CallContext& c) const {
+  std::vector<Dims> shapes;
+  Function::Values values;
+  for (const ArgView& a : c.arguments) {
+    shapes.push_back(a.shape);
+    values.emplace_back();
+    if (a.shape.empty() && is_discrete(a.dtype)) values.back() = read_integer(a.data, a.dtype);
+  }
+  SizeSources from = function_->size_sources(shapes, values);
+  from.copied = c.copied;
+  return from;
+}
+
+std::optional<SizeSources> FunctionImpl::size_sources(std::span<const ArgView> arguments) const {
   if (stage_ || options_.mode == Mode::Reference) return std::nullopt;
   std::vector<Dims> shapes;
   Function::Values values;
-  if (arguments.size() != argument_count_) return std::nullopt;
+  if (arguments.size() != function_->argument_count) return std::nullopt;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ArgView a = as_taken(arguments[i]);
-    if (arguments[i].dtype != input_types[i].dtype ||
-        static_cast<int>(arguments[i].shape.size()) != input_types[i].ndim())
+    if (arguments[i].dtype != function_->input_types[i].dtype ||
+        static_cast<int>(arguments[i].shape.size()) != function_->input_types[i].ndim())
       return std::nullopt;
     shapes.push_back(a.shape);
     values.push_back(a.shape.empty() && is_discrete(a.dtype)
                          ? std::optional(read_integer(a.data, a.dtype))
                          : std::nullopt);
   }
-  SizeSources from = size_sources(shapes, values);
+  SizeSources from = function_->size_sources(shapes, values);
   for (std::size_t i = 0; i < arguments.size(); ++i)
     from.copied[i] = is_copied(as_taken(arguments[i]));
   return from;
-}
-
-std::uint64_t FunctionImpl::arena_for(const SizeSources& from) {
-  std::lock_guard guard(compile_mutex_);
-  try {
-    FunctionImpl* const way = has_choice() ? choose(from) : nullptr;
-    std::string assumed;
-    if (!way) return plan_for(from, assumed)->planned->plan.bytes;
-    std::lock_guard inner(way->compile_mutex_);
-    return way->plan_for(from, assumed)->planned->plan.bytes;
-  } catch (const Error& e) {
-    if (e.fault() == Fault::Interrupted) throw;
-    if (e.fault() != Fault::Memory) return 0;  // the call says it
-    if (has_choice()) throw;
-    refuse(from, e);
-  }
 }
 
 void FunctionImpl::lock_one(const VariableLock& l, bool inside) {
@@ -289,8 +286,8 @@ void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
     const OpenCalls::Held held = inside ? c.calls->find(*l.variable) : OpenCalls::Held{};
     if (held.held && (l.written || !held.running))
       throw ValueError(
-          fmt::format("{} {} {}, and a call on this thread that {} it is not finished", own_name(),
-                      l.written ? "updates" : "reads",
+          fmt::format("{} {} {}, and a call on this thread that {} it is not finished",
+                      function_->own_name(), l.written ? "updates" : "reads",
                       l.variable->name.empty() ? "a shared variable" : l.variable->name,
                       held.written ? "updates" : "reads"),
           "call it after that one");
@@ -311,18 +308,20 @@ void FunctionImpl::unlock(CallContext& c) noexcept {
 }
 
 void FunctionImpl::check_arguments(std::span<const ArgView> arguments) const {
-  if (arguments.size() != input_types.size())
-    throw TypeError(fmt::format("{}: takes {} arguments, got {}", name.empty() ? "call" : name,
-                                input_types.size(), arguments.size()));
+  const std::size_t count = function_->input_types.size();
+  if (arguments.size() != count)
+    throw TypeError(fmt::format("{}: takes {} arguments, got {}", call_name(*function_), count,
+                                arguments.size()));
   for (std::size_t i = 0; i < arguments.size(); ++i) check_argument(i, arguments[i]);
 }
 
 void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
-  const TensorType& t = input_types[i];
+  const TensorType& t = function_->input_types[i];
+  const std::string& input = function_->input_names[i];
   const auto refuse = [&](Fault fault, const std::string& what, std::string hint = {}) {
     fail_at(0, fault,
-            fmt::format("{}: argument {}{} {}", name.empty() ? "call" : name, i,
-                        input_names[i].empty() ? "" : fmt::format(" ({})", input_names[i]), what),
+            fmt::format("{}: argument {}{} {}", call_name(*function_), i,
+                        input.empty() ? "" : fmt::format(" ({})", input), what),
             std::move(hint));
   };
   if (a.dtype != t.dtype)
@@ -347,16 +346,17 @@ void FunctionImpl::check_argument(std::size_t i, const ArgView& a) const {
 }
 
 void FunctionImpl::check_outputs(const CallContext& c, std::span<std::byte* const> outputs) const {
-  const std::string_view who = name.empty() ? std::string_view("call") : name;
+  const std::string_view who = call_name(*function_);
+  const std::vector<TensorType>& types = function_->output_types;
   if (c.ran) throw ValueError(fmt::format("{}: this call has run", who), "prepare another one");
-  if (outputs.size() != output_types.size())
-    throw ValueError(fmt::format("{}: gives {} outputs, memory is given for {}", who,
-                                 output_types.size(), outputs.size()));
+  if (outputs.size() != types.size())
+    throw ValueError(fmt::format("{}: gives {} outputs, memory is given for {}", who, types.size(),
+                                 outputs.size()));
   for (std::size_t i = 0; i < outputs.size(); ++i)
     if (!outputs[i] && product(c.output_shapes[i]) != 0)
-      throw ValueError(fmt::format("{}: the memory given for output {} is null", who, i),
-                       fmt::format("it takes {} bytes",
-                                   product(c.output_shapes[i]) * size_of(output_types[i].dtype)));
+      throw ValueError(
+          fmt::format("{}: the memory given for output {} is null", who, i),
+          fmt::format("it takes {} bytes", product(c.output_shapes[i]) * size_of(types[i].dtype)));
 }
 
 void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> arguments) {
@@ -368,7 +368,7 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
     bool copy = is_copied(a);
     if (!copy) {
       const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
-      for (const Shared& s : shared_) {
+      for (const FunctionGraph::Shared& s : function_->shared) {
         if (!s.written) continue;
         const Array& v = s.variable->value_locked();
         copy |= a.data < v.data + v.bytes() && v.data < end;
@@ -385,33 +385,35 @@ void FunctionImpl::read_symbols(CallContext& c) {
     const Symbol& s = table.symbols()[i];
     c.symbols[i] = 0;
     if (s.kind == Symbol::Kind::Dim) {
-      c.symbols[i] = s.input < argument_count_ ? c.arguments[s.input].shape[s.index]
-                                               : shared_[s.input - argument_count_]
-                                                     .variable->value_if_materialised()
-                                                     ->shape[s.index];
+      c.symbols[i] = s.input < function_->argument_count
+                         ? c.arguments[s.input].shape[s.index]
+                         : function_->shared[s.input - function_->argument_count]
+                               .variable->value_if_materialised()
+                               ->shape[s.index];
     } else if (s.kind == Symbol::Kind::Element) {
-      if (s.input < argument_count_) {
+      if (s.input < function_->argument_count) {
         c.symbols[i] = read_integer(c.arguments[s.input].data, c.arguments[s.input].dtype);
       } else {
-        const Array& v = *shared_[s.input - argument_count_].variable->value_if_materialised();
+        const Array& v = *function_->shared[s.input - function_->argument_count]
+                              .variable->value_if_materialised();
         c.symbols[i] = read_integer(v.data, v.dtype);
       }
     }
   }
   c.sizes.resize(table.nodes().size());
-  evaluate_sizes(table, c.symbols, c.sizes);
+  evaluate_sizes(table, c.sizes, c.symbols);
 }
 
 CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   if (options_.plan_only)
     fail(Fault::Value,
-         fmt::format("{} was made to be planned only", name.empty() ? "this function" : name),
+         fmt::format("{} was made to be planned only",
+                     function_->name.empty() ? "this function" : function_->name),
          "make it without plan_only to call it");
   check_arguments(arguments);
   const int threads = pool_threads(wanted_threads_);
   CallContext& c = lease();
   c.function = shared_from_this();
-  FunctionImpl* other = nullptr;
   try {
     lock(c, arguments);
     if (stage_) {
@@ -422,50 +424,55 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
       arguments = c.stage_arguments;
     }
     take_arguments(c, arguments);
-    {
-      std::lock_guard guard(compile_mutex_);
-      ++calls_;
-      if (made_.lowered && threads < made_.lowered->threads) {
-        // A child of fork that cannot start as many.
-        compile_.threads = threads;
-        std::list<Made> old;  // those die after the step
-        Made next = lower_for(made_.assumed);
-        const NoFork whole;
-        others_.swap(old);
-        std::swap(made_, next);
-      }
-      bool shapes_hold = made_.lowered != nullptr;
-      for (std::size_t i = 0; i < shared_.size() && shapes_hold; ++i)
-        shapes_hold = holds(made_.assumed[i], shared_[i].variable->value_if_materialised()->shape);
-      if (!shapes_hold) {
-        std::vector<Dims> shapes;
-        for (const Shared& s : shared_)
-          shapes.push_back(s.variable->value_if_materialised()->shape);
-        program_for(shapes);
-      }
-      c.lowered = made_.lowered;
-      read_symbols(c);
-      check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
-      if (has_choice()) other = choose_for_call(c);
-      if (!other) take_executable(c);
-    }
+    std::lock_guard guard(compile_mutex_);
+    ++calls_;
+    strategy_->use_threads(threads);  // fewer only in a child of fork
+    take_plan(c);
   } catch (...) {
     release(c);
     throw;
   }
-  if (!other) return &c;
-  release(c);
-  return other->prepare(arguments);
+  return &c;
 }
 
-void FunctionImpl::take_executable(CallContext& c) {
+void FunctionImpl::take_plan(CallContext& c) {
+  Compiled* way = &strategy_->whole();
+  take_program(c, *way);
+  if (strategy_->has_choice()) {
+    Compiled& chosen =
+        strategy_->choose_for_call(c.lowered, c.sizes, c.copied, [&] { return size_sources(c); });
+    if (&chosen != way) take_program(c, chosen);
+    way = &chosen;
+  }
   try {
-    c.keep = executable_for(c.lowered, c.symbols, c.sizes, c.copied);
+    c.keep = way->executable_for(c.lowered, c.symbols, c.sizes, c.copied);
   } catch (const Error& e) {
     if (e.fault() != Fault::Memory) throw;
-    refuse(size_sources(c), e);
+    strategy_->refuse(size_sources(c), e);
   }
   c.executable = c.keep.get();
+  set_output_shapes(c);
+}
+
+void FunctionImpl::take_program(CallContext& c, Compiled& way) {
+  // The current program mostly serves; shapes are listed only if it does not.
+  const Compiled::Made& made = way.current();
+  bool serves = made.lowered != nullptr;
+  for (std::size_t i = 0; i < function_->shared.size() && serves; ++i)
+    serves = serves_shape(made.assumed[i],
+                          function_->shared[i].variable->value_if_materialised()->shape);
+  if (!serves) {
+    std::vector<Dims> shapes;
+    for (const FunctionGraph::Shared& s : function_->shared)
+      shapes.push_back(s.variable->value_if_materialised()->shape);
+    way.program_for(shapes);
+  }
+  c.lowered = made.lowered;
+  read_symbols(c);
+  check_requirements(c.lowered->program.graph, c.lowered->early_requirements, c.sizes);
+}
+
+void FunctionImpl::set_output_shapes(CallContext& c) const {
   const Graph& g = c.lowered->program.graph;
   c.output_shapes.resize(g.outputs().size());
   for (std::size_t i = 0; i < g.outputs().size(); ++i) {
@@ -473,7 +480,7 @@ void FunctionImpl::take_executable(CallContext& c) {
     for (SizeId d : g.type(g.outputs()[i]).dims)
       c.output_shapes[i].push_back(g.sizes().is_runtime(d) ? c.executable->bounds.high[d]
                                                            : c.sizes[d]);
-    if (is_complex(output_types[i].dtype)) c.output_shapes[i].pop_back();
+    if (is_complex(function_->output_types[i].dtype)) c.output_shapes[i].pop_back();
   }
 }
 
@@ -495,7 +502,7 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   c.descs.resize(exe.max_operands);
   c.fresh.clear();
   // Exported storage is left to its holders; the call goes on with a copy.
-  for (const Shared& v : shared_)
+  for (const FunctionGraph::Shared& v : function_->shared)
     if (v.written) {
       Array& value = v.variable->value_locked();
       if (value.storage.use_count() > 1) value = new_storage(*v.variable, value);
@@ -507,16 +514,18 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
         c.buffers[b] = const_cast<std::byte*>(c.arguments[buf.index].data);
         break;
       case Where::Shared:
-        c.buffers[b] = shared_[buf.index - argument_count_].variable->value_locked().data;
+        c.buffers[b] =
+            function_->shared[buf.index - function_->argument_count].variable->value_locked().data;
         break;
       case Where::Output: c.buffers[b] = outputs[buf.index]; break;
       case Where::Fresh: {
         Dims shape;
         for (SizeId d : p.type(buf.value).dims)
           shape.push_back(p.graph.sizes().is_runtime(d) ? exe.bounds.high[d] : c.sizes[d]);
-        c.fresh.resize(graph_.inputs().size());
-        c.fresh[buf.index] = new_storage(*shared_[buf.index - argument_count_].variable,
-                                         p.type(buf.value).dtype, shape);
+        c.fresh.resize(function_->graph.inputs().size());
+        c.fresh[buf.index] =
+            new_storage(*function_->shared[buf.index - function_->argument_count].variable,
+                        p.type(buf.value).dtype, shape);
         c.buffers[b] = c.fresh[buf.index].data;
         break;
       }
@@ -535,7 +544,7 @@ void FunctionImpl::copy_arguments(CallContext& c) {
     SNUG_CHECK(buffers[i].index == i && buffers[i].where == Where::Arena,
                "argument {} is elsewhere", i);
     if (aligned(a)) {
-      native::copy(to, c.buffers[i], from, a.data, compile_.threads);
+      native::copy(to, c.buffers[i], from, a.data, c.lowered->threads);
     } else {
       Array whole = as_array(a).contiguous_copy();
       std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
@@ -548,7 +557,7 @@ void FunctionImpl::finish(CallContext& c) {
   const Graph& g = c.lowered->program.graph;
   for (const Update& u : g.updates()) {
     if (u.input >= c.fresh.size() || !c.fresh[u.input].storage) continue;
-    Array& value = shared_[u.input - argument_count_].variable->value_locked();
+    Array& value = function_->shared[u.input - function_->argument_count].variable->value_locked();
     const DType dtype = value.dtype;
     const NoFork whole;
     value = std::move(c.fresh[u.input]);
@@ -591,11 +600,11 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     checker.start(state);
     state.observer = &checker;
   } else if (options_.mode == Mode::Guard) {
-    for (std::size_t i = 0; i < c.arguments.size() && i < input_names.size(); ++i)
-      guard.check_input(as_array(c.arguments[i]), "argument", i, input_names[i]);
-    for (std::size_t i = 0; i < shared_.size(); ++i)
-      guard.check_input(shared_[i].variable->value_locked(), "shared variable", i,
-                        shared_[i].variable->name);
+    for (std::size_t i = 0; i < c.arguments.size() && i < function_->input_names.size(); ++i)
+      guard.check_input(as_array(c.arguments[i]), "argument", i, function_->input_names[i]);
+    for (std::size_t i = 0; i < function_->shared.size(); ++i)
+      guard.check_input(function_->shared[i].variable->value_locked(), "shared variable", i,
+                        function_->shared[i].variable->name);
     state.observer = &guard;
   }
   const bool profile = options_.profile && options_.mode == Mode::Fast;
@@ -607,7 +616,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     copy_arguments(c);
     run_steps(*c.executable, state);
   }
-  if (profile) times_->add(*c.executable, state, timer.seconds());
+  if (profile) times_.add(*c.executable, state, timer.seconds());
   finish(c);
   c.held.running = false;
   guard.throw_late();
@@ -616,19 +625,21 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
 void FunctionImpl::run_reference(CallContext& c, std::span<std::byte* const> outputs) {
   std::vector<RefTensor> inputs;
   for (const ArgView& a : c.arguments) inputs.push_back(RefTensor::from(as_array(a)));
-  for (const Shared& s : shared_) {
+  for (const FunctionGraph::Shared& s : function_->shared) {
     const Array& value = s.variable->value_locked();
     inputs.push_back(RefTensor::from(is_complex(value.dtype) ? value.as_pairs() : value));
   }
-  std::vector<RefTensor> results = interpret(graph_, inputs);
-  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-    Array a = as_stored(results[i].to_array(), output_types[i].dtype);
+  std::vector<RefTensor> results = interpret(function_->graph, inputs);
+  for (std::size_t i = 0; i < function_->graph.outputs().size(); ++i) {
+    Array a = as_stored(results[i].to_array(), function_->output_types[i].dtype);
     std::memcpy(outputs[i], a.data, static_cast<std::size_t>(a.bytes()));
     c.output_shapes[i] = a.shape;
   }
-  for (std::size_t i = 0; i < graph_.updates().size(); ++i) {
-    Array& value = shared_[graph_.updates()[i].input - argument_count_].variable->value_locked();
-    value = as_stored(results[graph_.outputs().size() + i].to_array(), value.dtype);
+  for (std::size_t i = 0; i < function_->graph.updates().size(); ++i) {
+    Array& value =
+        function_->shared[function_->graph.updates()[i].input - function_->argument_count]
+            .variable->value_locked();
+    value = as_stored(results[function_->graph.outputs().size() + i].to_array(), value.dtype);
     value.storage->count_as_shared();
   }
 }

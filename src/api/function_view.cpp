@@ -43,11 +43,13 @@ std::vector<std::vector<Expr>> shown_nodes(const Graph& g) {
 
 Function::View FunctionImpl::view() {
   std::lock_guard lock(compile_mutex_);
-  const Graph& g = made_.lowered ? made_.trace.placed : graph_;
+  const Compiled::Made& made = strategy_->whole().current();
+  const Graph& g = made.lowered ? made.trace.placed : function_->graph;
   std::vector<std::vector<Expr>> shown = shown_nodes(g);
   auto at = [&](Value v) { return shown[v.node][v.output]; };
   Function::View view;
-  for (std::size_t i = 0; i < argument_count_; ++i) view.inputs.push_back(at(g.inputs()[i].value));
+  for (std::size_t i = 0; i < function_->argument_count; ++i)
+    view.inputs.push_back(at(g.inputs()[i].value));
   for (Value v : g.outputs()) view.outputs.push_back(at(v));
   for (const Update& u : g.updates())
     view.updates.emplace_back(at(g.inputs()[u.input].value), at(u.value));

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "backend/reference/interpret_graph.h"
 #include "base/origin_marks.h"
 #include "graph/words.h"
 #include "kernel/task_words.h"
 #include "ops/host_calls.h"
+#include "reference/interpret_graph.h"
 
 namespace snug {
 namespace {

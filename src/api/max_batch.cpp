@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "api/batch_search.h"
-#include "api/function_impl.h"
+#include "api/strategy.h"
 #include "base/bytes.h"
 #include "base/seconds.h"
 #include "base/spelling.h"
@@ -69,8 +69,8 @@ std::string MaxBatch::describe() const {
   return text + fmt::format("advised: {}; {}\n", batch_text(advised), why);
 }
 
-MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                                 std::uint64_t budget, std::int64_t axis) {
+MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Values& values,
+                             std::uint64_t budget, std::int64_t axis) {
   if (budget == 0)
     fail(Fault::Value, "max_batch: there is no budget",
          fmt::format("give {}, or make the function with it", spelled("an amount", "memory=")));
@@ -78,7 +78,7 @@ MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::V
       axis < 0 ? std::vector<std::size_t>{}
                : batched_inputs(shapes, static_cast<std::size_t>(axis));
   if (batched.empty()) fail(Fault::Value, fmt::format("max_batch: no input has an axis {}", axis));
-  SizeSources from = size_sources(shapes, values);
+  SizeSources from = function().size_sources(shapes, values);
   const auto with = [&](std::int64_t n) -> const SizeSources& {
     for (std::size_t i : batched) from.shapes[i][static_cast<std::size_t>(axis)] = n;
     return from;
@@ -87,22 +87,22 @@ MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::V
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const Ways own = own_ways();
   Ways ways = plain_ways();
-  const Planner plain = planner(ways);
+  const std::shared_ptr<Strategy> plain = planner(ways);
   MaxBatch found;
   std::int64_t& rows = found.rows;
   rows = largest_within(kMost, static_cast<std::int64_t>(budget),
                         [&](std::int64_t n) { return std::optional(plain->report(with(n)).peak); });
   const std::int64_t plain_rows = rows;
   // A way that may use what `ways` says, and all that the ways before it may.
-  Planner best = plain;
-  const auto add = [&](std::string name, const Planner& by) {
+  std::shared_ptr<Strategy> best = plain;
+  const auto add = [&](std::string name, const std::shared_ptr<Strategy>& by) {
     const MemoryReport r = rows ? by->report(with(rows)) : MemoryReport{};
     found.ways.push_back({std::move(name), rows, r, rows ? techniques(r) : "not even one row"});
   };
   const auto add_way = [&](std::string name) {
     ways.budget = budget;
     ways.find_smallest = false;
-    const Planner by = planner(ways);
+    const std::shared_ptr<Strategy> by = planner(ways);
     if (ways.micro_batches == 0 && !by->in_slices(2)) return by;  // nothing to find
     rows = largest(
         kMost, [&](std::int64_t n) { return by->fits_somehow(with(n)); }, rows);
@@ -118,7 +118,7 @@ MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::V
   }
   if (own.micro_batches == 0) {
     ways.micro_batches = 0;
-    const Planner by = add_way(kInSlices);
+    const std::shared_ptr<Strategy> by = add_way(kInSlices);
     if (!by->not_in_slices_.empty()) {
       found.ways.push_back({kInSlices, 0, {}, why_not(by->not_in_slices_)});
       ways.micro_batches = 1;
@@ -167,11 +167,10 @@ MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::V
   return found;
 }
 
-bool FunctionImpl::fits_somehow(const SizeSources& from) {
+bool Strategy::fits_somehow(const SizeSources& from) {
   std::string assumed;
   const std::int64_t rows = rows_to_cut(from);
-  const auto fits = [&](FunctionImpl& way) {
-    std::lock_guard lock(way.compile_mutex_);
+  const auto fits = [&](Compiled& way) {
     try {
       way.plan_for(from, assumed);
       return true;
@@ -180,18 +179,18 @@ bool FunctionImpl::fits_somehow(const SizeSources& from) {
     }
   };
   // The more slices, the less they need; where they are no way there is the whole.
-  if (compile_.micro_batches == 0 && !stage_) {
+  if (options().micro_batches == 0 && !function().has_stage()) {
     std::int64_t count = 0;
     for (std::int64_t slices : kSlices)
       if (slices <= rows) count = slices;
-    FunctionImpl* const variant = count ? in_slices(count) : nullptr;
+    Compiled* const variant = count ? in_slices(count) : nullptr;
     try {
       if (variant && fits(*variant)) return true;
     } catch (const Error& e) {
       if (e.fault() != Fault::Shape) throw;  // slices ask more of sizes than the whole
     }
   }
-  if (fits(*this)) return true;
+  if (fits(*whole_)) return true;
   return has_choice() && choose_rounded(from) != nullptr;
 }
 

@@ -19,13 +19,13 @@
 #include "api/function.h"
 #include "api/measuring_time.h"
 #include "autodiff/grad.h"
-#include "backend/cpu/code_cache.h"
+#include "base/disk_cache.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
 #include "base/kept_blocks.h"
 #include "base/progress_line.h"
+#include "cost/nodes.h"
 #include "ops/functions.h"
-#include "place/place.h"
 #include "target/free_memory.h"
 #include "target/memory_budget.h"
 
@@ -36,7 +36,7 @@ constexpr const char* kSymbol = "rates";
 std::atomic<const DeviceInfo*> measured_here{nullptr};
 
 /// Changes with what the rates depend on. Those of a busy machine are kept apart.
-CodeKey key_of(const DeviceInfo& d, bool busy) {
+CacheKey key_of(const DeviceInfo& d, bool busy) {
   return hash_bytes(fmt::format("rates 7 {} {} {} {}{}", SNUG_VERSION, d.model, d.cores, d.isa,
                                 busy ? " busy" : ""));
 }
@@ -435,7 +435,7 @@ bool was_busy(const Usage& before, const Usage& after) {
 }
 
 std::optional<DeviceInfo> kept_rates() {
-  CodeCache cache(CodeCache::default_directory());
+  DiskCache cache(DiskCache::default_directory());
   if (!cache.on()) return std::nullopt;
   for (const bool busy : {false, true}) {
     DeviceInfo d = host_device();
@@ -447,7 +447,7 @@ std::optional<DeviceInfo> kept_rates() {
 }
 
 void keep(const DeviceInfo& d) {
-  CodeCache cache(CodeCache::default_directory());
+  DiskCache cache(DiskCache::default_directory());
   if (cache.on()) cache.store(key_of(host_device(), d.measured_busy), {kSymbol, as_text(d)});
 }
 

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "api/measure_device.h"
-#include "backend/cpu/code_cache.h"
+#include "base/disk_cache.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/interrupt.h"
@@ -71,8 +71,8 @@ DiskRates measured_disk(const std::string& directory) {
   stat(directory.c_str(), &about);
   std::lock_guard lock(mutex);
   if (const auto it = known.find(about.st_dev); it != known.end()) return it->second;
-  CodeCache cache(CodeCache::default_directory());
-  const CodeKey key =
+  DiskCache cache(DiskCache::default_directory());
+  const CacheKey key =
       hash_bytes(fmt::format("disk 1 {} {} {}", SNUG_VERSION, host_device().model, about.st_dev));
   std::optional<DiskRates> rates;
   if (cache.on())
@@ -87,7 +87,7 @@ DiskRates measured_disk(const std::string& directory) {
 }
 
 std::optional<DiskRates> some_disk_rates() {
-  const CodeCache cache(CodeCache::default_directory());
+  const DiskCache cache(DiskCache::default_directory());
   try {
     return measured_disk(cache.on() ? cache.directory().string() : ".");
   } catch (const Error& e) {

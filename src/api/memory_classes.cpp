@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/origin_marks.h"
+#include "expr/loop_shape.h"
 #include "graph/words.h"
 #include "kernel/task_words.h"
 
@@ -17,7 +18,7 @@ namespace {
 bool derivative(const Graph& g, Value v) {
   if (v.node >= g.nodes().size()) return false;  // a partial sum
   const Node& n = g.node(v);
-  if (!n.inner || !n.attrs.flag("blocks")) return is_derivative(n.origin);
+  if (!n.inner || !LoopShape::of(n.attrs).blocks) return is_derivative(n.origin);
   return is_derivative(n.inner->node(n.inner->outputs()[v.output]).origin);
 }
 
@@ -275,16 +276,15 @@ class Classes {
                 ArenaUse& use) const {
     const std::uint32_t at = step_of_[t.buffer];
     const Task& task = p_.tasks[s_.steps[at].task];
-    const PreparedCall* call = nullptr;
-    for (const BoundStep& b : exe_.steps)
-      if (b.task == &task && b.call) call = b.call.get();
+    const PreparedCall* const call = exe_.steps[at].call;
     const Executable* const body = call ? loop_body(*call) : nullptr;
     if (!body) return;
     // The states are the first results of the loop.
     const Graph& inner = body->lowered->program.graph;
     const Node& loop = p_.graph.node(task.index);
-    const auto first = static_cast<std::uint32_t>(1 + loop.attrs.integer("n_seq"));
-    const auto first_output = static_cast<std::uint32_t>(loop.attrs.integer("n_state"));
+    const LoopShape shape = LoopShape::of(loop.attrs);
+    const auto first = static_cast<std::uint32_t>(shape.state(0));
+    const auto first_output = static_cast<std::uint32_t>(shape.states);
     std::vector<bool> counts;
     bool sums_gradients = false;
     for (const Update& u : inner.updates()) {

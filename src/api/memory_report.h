@@ -65,6 +65,8 @@ struct MemoryReport {
   /// that memory to its holder and takes new memory.
   std::vector<std::string> exported;
   std::string note;  // "not known before running: ..." or ""
+  /// Of steps, buffers and offsets: plans that do the same in the same places have equal ones.
+  std::string fingerprint;
 
   /// Name and bytes of every class, peak, floor and the rest, for tools.
   std::vector<std::pair<std::string_view, std::int64_t>> bytes() const;

@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "api/batch_search.h"
-#include "api/function_impl.h"
-#include "api/measure_device.h"
 #include "api/measure_disk.h"
+#include "api/strategy.h"
 #include "backend/native/blas_buffers.h"
 #include "base/bytes.h"
 #include "base/spelling.h"
+#include "exec/arena.h"
 
 namespace snug {
 namespace {
@@ -61,8 +61,8 @@ std::string describe(std::span<const Remedy> remedies, bool as_flags) {
   return describe_rows(labels, remedies);
 }
 
-std::optional<MemoryReport> FunctionImpl::smallest_plan(const SizeSources& from, Ways ways,
-                                                        std::int64_t most) {
+std::optional<MemoryReport> Strategy::smallest_plan(const SizeSources& from, Ways ways,
+                                                    std::int64_t most) {
   // A refusal says what its ways need at least, which rises until one of them does.
   ways.find_smallest = true;
   while (static_cast<std::int64_t>(ways.budget) < most) {
@@ -76,148 +76,174 @@ std::optional<MemoryReport> FunctionImpl::smallest_plan(const SizeSources& from,
   return std::nullopt;
 }
 
-FunctionImpl::Planner FunctionImpl::planner(const Ways& ways) const {
-  CompileOptions options = compile_;
-  options.budget = ways.budget;
-  options.recompute = ways.recompute;
-  options.micro_batches = ways.micro_batches;
-  options.round = ways.round;
-  options.disk = ways.disk;
-  options.find_smallest = ways.find_smallest;
-  // Measuring takes a moment: only where time decides.
-  const bool measure = (ways.budget || options_.plan_only) && may_measure_;
-  options.device = measure ? measured_host_if_possible() : measured_host_if_known();
-  return std::make_shared<FunctionImpl>(*this, options);
-}
+/// Looks for ways to keep to a budget, one kind after the other.
+class Strategy::RemedySearch {
+ public:
+  RemedySearch(Strategy& strategy, const SizeSources& from, std::uint64_t budget)
+      : s_(strategy),
+        from_(from),
+        budget_(budget),
+        as_it_is_(without_search(s_.plain_ways())),
+        plain_(s_.planner(as_it_is_)),
+        base_(plain_->report(from)),
+        shapes_(from.shapes.data(), s_.function().argument_count),
+        batched_(batched_inputs(shapes_, 0)),
+        rows_(batched_.empty() ? 1 : shapes_[batched_.front()][0]) {}
 
-std::vector<Remedy> FunctionImpl::remedies(const SizeSources& from, std::uint64_t budget) {
-  const auto limit = static_cast<std::int64_t>(budget);
-  Ways as_it_is = plain_ways();
-  as_it_is.find_smallest = false;  // what does not fit is no remedy
-  const std::int64_t slices = as_it_is.micro_batches;
-  const Planner plain = planner(as_it_is);
-  const MemoryReport base = plain->report(from);
-  const std::span<const Dims> shapes(from.shapes.data(), argument_count_);
-  const std::vector<std::size_t> batched = batched_inputs(shapes, 0);
-  const std::int64_t rows = batched.empty() ? 1 : shapes[batched.front()][0];
-  std::vector<Remedy> found;
-  const auto add = [&](Remedy::Kind kind, std::int64_t count, const MemoryReport& r,
-                       std::int64_t of_rows) {
+  std::vector<Remedy> run() {
+    try_contiguous();
+    if (rows_ > 1) try_smaller_batch();
+    try_recomputing();
+    // The fewest slices; tasks run again in them only if it is not possible without.
+    if (as_it_is_.micro_batches == 1 && !try_slices(false)) try_slices(true);
+    try_file();
+    if (s_.options().round == RoundActivations::Never) try_rounding();
+    try_more_memory();
+    add(Remedy::Kind::Memory, 0, base_, rows_);
+    return std::move(found_);
+  }
+
+ private:
+  /// What does not fit is no remedy.
+  static Ways without_search(Ways ways) {
+    ways.find_smallest = false;
+    return ways;
+  }
+  Ways within_budget(Ways ways) const {
+    ways.budget = budget_;
+    return ways;
+  }
+
+  void add(Remedy::Kind kind, std::int64_t count, const MemoryReport& r, std::int64_t of_rows) {
     const double per_row = r.seconds / static_cast<double>(of_rows),
-                 plain_per_row = base.seconds / static_cast<double>(rows);
-    double ratio = base.seconds > 0 ? per_row / plain_per_row : 0;
+                 plain_per_row = base_.seconds / static_cast<double>(rows_);
+    double ratio = base_.seconds > 0 ? per_row / plain_per_row : 0;
     // As `choose` has it.
     if (kind == Remedy::Kind::MicroBatches && ratio > 0) ratio = std::max(ratio, 1.0);
-    found.push_back({kind, count, r.peak, ratio});
-  };
-  // Nothing if the sizes do not go together.
-  const auto any_plan = [](FunctionImpl& f,
-                           const SizeSources& sizes) -> std::optional<MemoryReport> {
+    found_.push_back({kind, count, r.peak, ratio});
+  }
+  /// Nothing if the sizes do not go together.
+  static std::optional<MemoryReport> any_plan(Strategy& strategy, const SizeSources& sizes) {
     try {
-      return f.report(sizes);
+      return strategy.report(sizes);
     } catch (const Error& e) {
       if (e.fault() == Fault::Internal || e.fault() == Fault::Interrupted) throw;
     }
     return std::nullopt;
-  };
-  // Nothing if it does not fit, either.
-  const auto plan = [&](FunctionImpl& f, const SizeSources& sizes) {
-    std::optional<MemoryReport> r = any_plan(f, sizes);
-    return r && r->peak <= limit ? r : std::nullopt;
-  };
-  if (std::count(from.copied.begin(), from.copied.end(), true)) {
-    SizeSources contiguous = from;
-    contiguous.copied.assign(argument_count_, false);
-    Ways own = own_ways();
-    own.budget = budget;
-    if (const auto r = plan(*planner(own), contiguous))
-      add(Remedy::Kind::Contiguous, r->micro_batches, *r, rows);
   }
-  if (rows > 1) {
-    SizeSources smaller = from;
+  /// Nothing if it does not fit, either.
+  std::optional<MemoryReport> plan(const Ways& ways, const SizeSources& sizes,
+                                   const Compiled* like = nullptr) const {
+    std::optional<MemoryReport> r = any_plan(*s_.planner(ways, like), sizes);
+    return r && r->peak <= static_cast<std::int64_t>(budget_) ? r : std::nullopt;
+  }
+
+  void try_contiguous() {
+    if (std::count(from_.copied.begin(), from_.copied.end(), true) == 0) return;
+    SizeSources contiguous = from_;
+    contiguous.copied.assign(from_.copied.size(), false);
+    if (const auto r = plan(within_budget(s_.own_ways()), contiguous))
+      add(Remedy::Kind::Contiguous, r->micro_batches, *r, rows_);
+  }
+
+  void try_smaller_batch() {
+    SizeSources smaller = from_;
     const auto with = [&](std::int64_t n) {
-      for (std::size_t i : batched) smaller.shapes[i][0] = n;
-      return any_plan(*plain, smaller);
+      for (std::size_t i : batched_) smaller.shapes[i][0] = n;
+      return any_plan(*plain_, smaller);
     };
-    const std::int64_t n = largest_within(rows - 1, limit, [&](std::int64_t k) {
-      const auto r = with(k);
-      return r ? std::optional(r->peak) : std::nullopt;
-    });
+    const std::int64_t n =
+        largest_within(rows_ - 1, static_cast<std::int64_t>(budget_), [&](std::int64_t k) {
+          const auto r = with(k);
+          return r ? std::optional(r->peak) : std::nullopt;
+        });
     if (n > 0) add(Remedy::Kind::Batch, n, *with(n), n);
   }
-  Ways again = as_it_is;
-  again.budget = budget;
-  again.recompute = true;
-  if (const auto r = plan(*planner(again), from); r && !r->recomputed.empty())
-    add(Remedy::Kind::Recompute, 0, *r, rows);
-  // The fewest slices; tasks run again in them only if it is not possible without.
-  const auto add_slices = [&](bool recompute) {
+
+  void try_recomputing() {
+    Ways ways = within_budget(as_it_is_);
+    ways.recompute = true;
+    if (const auto r = plan(ways, from_); r && !r->recomputed.empty())
+      add(Remedy::Kind::Recompute, 0, *r, rows_);
+  }
+
+  bool try_slices(bool recompute) {
     for (std::int64_t count : kSlices) {
-      const FunctionImpl* const variant = count <= rows ? in_slices(count) : nullptr;
-      if (!variant) break;
-      Ways ways = variant->plain_ways();
+      const Compiled* const way = count <= rows_ ? s_.in_slices(count) : nullptr;
+      if (!way) break;
+      Ways ways = recompute ? within_budget(as_it_is_) : as_it_is_;
+      ways.micro_batches = count;
       ways.recompute = recompute;
-      ways.find_smallest = false;
-      if (recompute) ways.budget = budget;
-      const auto r = plan(*variant->planner(ways), from);
+      const auto r = plan(ways, from_, way);
       if (!r) continue;
-      add(Remedy::Kind::MicroBatches, count, *r, rows);
-      found.back().recompute = recompute;
+      add(Remedy::Kind::MicroBatches, count, *r, rows_);
+      found_.back().recompute = recompute;
       return true;
     }
     return false;
-  };
-  if (slices == 1 && !add_slices(false)) add_slices(true);
-  Ways to_file = as_it_is;
-  to_file.budget = budget;
-  to_file.disk = compile_.disk ? compile_.disk : some_disk_rates();
-  if (to_file.disk)
-    if (const auto r = plan(*planner(to_file), from); r && r->offloaded)
-      add(Remedy::Kind::Offload, 0, *r, rows);
-  if (compile_.round == RoundActivations::Never) {
-    Ways rounded = own_ways();
-    rounded.budget = budget;
-    rounded.round = RoundActivations::Always;
-    rounded.find_smallest = false;
-    if (const auto r = plan(*planner(rounded), from); r && r->rounded)
-      add(Remedy::Kind::Activations, 0, *r, rows);
   }
-  Ways own = own_ways();
-  own.budget = budget;
-  if (own.recompute || own.micro_batches == 0)
-    if (const auto r = smallest_plan(from, own, base.peak); r && r->peak < base.peak) {
-      add(Remedy::Kind::Memory, r->micro_batches, *r, rows);
-      found.back().recompute = !r->recomputed.empty();
-    }
-  add(Remedy::Kind::Memory, 0, base, rows);
-  return found;
+
+  void try_file() {
+    Ways ways = within_budget(as_it_is_);
+    ways.disk = s_.options().disk ? s_.options().disk : some_disk_rates();
+    if (!ways.disk) return;
+    if (const auto r = plan(ways, from_); r && r->offloaded)
+      add(Remedy::Kind::Offload, 0, *r, rows_);
+  }
+
+  void try_rounding() {
+    Ways ways = without_search(within_budget(s_.own_ways()));
+    ways.round = RoundActivations::Always;
+    if (const auto r = plan(ways, from_); r && r->rounded)
+      add(Remedy::Kind::Activations, 0, *r, rows_);
+  }
+
+  void try_more_memory() {
+    const Ways ways = within_budget(s_.own_ways());
+    if (!ways.recompute && ways.micro_batches != 0) return;
+    const auto r = s_.smallest_plan(from_, ways, base_.peak);
+    if (!r || r->peak >= base_.peak) return;
+    add(Remedy::Kind::Memory, r->micro_batches, *r, rows_);
+    found_.back().recompute = !r->recomputed.empty();
+  }
+
+  Strategy& s_;
+  const SizeSources& from_;
+  std::uint64_t budget_;
+  Ways as_it_is_;
+  std::shared_ptr<Strategy> plain_;
+  MemoryReport base_;
+  std::span<const Dims> shapes_;  // of the arguments
+  std::vector<std::size_t> batched_;
+  std::int64_t rows_;
+  std::vector<Remedy> found_;
+};
+
+std::vector<Remedy> Strategy::remedies(const SizeSources& from, std::uint64_t budget) {
+  return RemedySearch(*this, from, budget).run();
 }
 
-std::string FunctionImpl::name_of_input(std::size_t i) const {
-  const bool named = i < input_names.size() && !input_names[i].empty();
-  return named ? input_names[i] : fmt::format("input {}", i);
-}
-
-std::string FunctionImpl::describe_remedies(const SizeSources& from,
-                                            std::span<const Remedy> found) const {
+std::string Strategy::describe_remedies(const SizeSources& from,
+                                        std::span<const Remedy> found) const {
   std::vector<std::string> labels;
   for (const Remedy& r : found) {
     labels.push_back(r.option());
     if (r.kind == Remedy::Kind::Batch && language() != Language::Tool) {
-      const std::size_t i = batched_inputs({from.shapes.data(), argument_count_}, 0).front();
-      labels.back() += fmt::format(" (axis 0 of {})", name_of_input(i));
+      const std::size_t i =
+          batched_inputs({from.shapes.data(), function().argument_count}, 0).front();
+      labels.back() += fmt::format(" (axis 0 of {})", function().name_of_input(i));
     } else if (r.kind == Remedy::Kind::Contiguous) {
       std::string names;
       for (std::size_t i = 0; i < from.copied.size(); ++i)
-        if (from.copied[i]) names += (names.empty() ? "" : ", ") + name_of_input(i);
+        if (from.copied[i]) names += (names.empty() ? "" : ", ") + function().name_of_input(i);
       labels.back() = spelled("contiguous_copy() of ", "np.ascontiguousarray of ") + names;
-    } else if (r.kind == Remedy::Kind::Memory && process_budget_) {
+    } else if (r.kind == Remedy::Kind::Memory && share_.budget) {
       // Arenas are mapped in whole pages.
       const auto peak = static_cast<std::uint64_t>(r.peak);
-      const std::uint64_t own = parse_bytes(options_.memory);
+      const std::uint64_t own = share_.own;
       labels.back() = fmt::format(
           fmt::runtime(spelled("set_memory_budget(\"{}\"){}", "config.memory=\"{}\"{}")),
-          amount_to_type(taken_by_others_ + Arena::mapped_for(peak)),
+          amount_to_type(share_.taken_by_others + Arena::mapped_for(peak)),
           own && own < peak ? ", " + r.option() : "");
     }
   }
@@ -226,30 +252,29 @@ std::string FunctionImpl::describe_remedies(const SizeSources& from,
   return "what fits (each was planned):\n" + ways;
 }
 
-void FunctionImpl::refuse(const SizeSources& from, const Error& why) {
-  if (planner_) why.raise();
+void Strategy::refuse(const SizeSources& from, const Error& why) {
+  if (only_asked_) why.raise();
   const MemoryReport plain = planner(plain_ways())->report(from);
-  const std::vector<Remedy> found = remedies(from, compile_.budget);
+  const std::vector<Remedy> found = remedies(from, options().budget);
   const std::string source =
-      process_budget_ ? fmt::format(
-                            "of {}{} other variables and loaders had {} when "
-                            "the function was made; it ",
-                            spelled("the budget of the process, ", "config.memory="),
-                            describe_bytes(process_budget_), describe_bytes(taken_by_others_))
-                      : "";
+      share_.budget ? fmt::format(
+                          "of {}{} other variables and loaders had {} when "
+                          "the function was made; it ",
+                          spelled("the budget of the process, ", "config.memory="),
+                          describe_bytes(share_.budget), describe_bytes(share_.taken_by_others))
+                    : "";
   const auto* over = dynamic_cast<const MemoryError*>(&why);
   throw MemoryError(
       fmt::format("{}{}\n{}{}", source, why.message(), plain.describe(false),
                   describe_remedies(from, found)),
       not_in_slices_.empty() ? "" : fmt::format("slices are no way: {}", not_in_slices_),
-      {over ? over->needed() : 0, compile_.budget, static_cast<std::uint64_t>(plain.peak), found,
-       compile_.budget, not_in_slices_});
+      {over ? over->needed() : 0, options().budget, static_cast<std::uint64_t>(plain.peak), found,
+       options().budget, not_in_slices_});
 }
 
-void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
-                                             const Error& why) try {
-  std::lock_guard lock(compile_mutex_);
-  const Planner plain = planner(plain_ways());
+void Strategy::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t most,
+                                         const Error& why) try {
+  const std::shared_ptr<Strategy> plain = planner(plain_ways());
   plain->may_measure_ = false;
   const MemoryReport report = plain->report(from);
   // Plans and rates take memory, too, and so do libraries, for their code and their buffers. What
@@ -259,8 +284,7 @@ void FunctionImpl::refuse_for_lack_of_memory(const SizeSources& from, std::uint6
   std::uint64_t others = for_plans;
   {
     std::string assumed;
-    std::lock_guard planning(plain->compile_mutex_);
-    const std::shared_ptr<const Executable> exe = plain->plan_for(from, assumed);
+    const std::shared_ptr<const Executable> exe = plain->whole_->plan_for(from, assumed);
     count_code(*exe, code);
     // A training has the code of a last, smaller batch, too.
     others += 2 * code.bytes() + (exe->blas_buffers ? native::BlasBuffers::bytes_needed() : 0);

@@ -3,16 +3,13 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backend/native/elements.h"
+#include "base/elements.h"
 
 namespace snug::data {
 namespace {
 
-using native::Element;
-
 template <class T>
-constexpr bool is_small_float =
-    std::is_same_v<T, native::Half> || std::is_same_v<T, native::BFloat>;
+constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
 
 /// A number as C++ computes with it.
 template <class T>
@@ -27,7 +24,7 @@ template <class T, class N>
 T made_of(N value) {
   if constexpr (is_small_float<T>) {
     return Element<T>::store(static_cast<float>(value));
-  } else if constexpr (std::is_same_v<T, native::Bool>) {
+  } else if constexpr (std::is_same_v<T, Bool>) {
     return Element<T>::store(value != 0);
   } else if constexpr (std::is_floating_point_v<N> && std::is_integral_v<T>) {
     // As NumPy on x86: what does not fit becomes the smallest integer.
@@ -64,9 +61,8 @@ void convert(DType from, const std::byte* in, DType to, std::byte* out, std::int
   }
   check_real(from);
   check_real(to);
-  native::visit(from, [&]<class A>(A) {
-    native::visit(
-        to, [&]<class B>(B) { for_each_number<A, B>(in, out, count, [](auto x) { return x; }); });
+  visit(from, [&]<class A>(A) {
+    visit(to, [&]<class B>(B) { for_each_number<A, B>(in, out, count, [](auto x) { return x; }); });
   });
 }
 
@@ -74,8 +70,8 @@ void scale(DType from, const std::byte* in, DType to, std::byte* out, std::int64
            double scale, double offset) {
   check_real(from);
   if (!is_float(to)) fail(Fault::Type, fmt::format("{} is no float", name_of(to)));
-  native::visit(from, [&]<class A>(A) {
-    native::visit(to, [&]<class B>(B) {
+  visit(from, [&]<class A>(A) {
+    visit(to, [&]<class B>(B) {
       if constexpr (is_small_float<B> || std::is_floating_point_v<B>) {
         using Number = std::conditional_t<std::is_same_v<B, double>, double, float>;
         const auto s = static_cast<Number>(scale), o = static_cast<Number>(offset);

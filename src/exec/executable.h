@@ -36,11 +36,7 @@ struct SizeBounds {
   std::vector<std::int64_t> low, high;
 };
 
-/// Evaluates every size expression from the values of the symbols (by symbol number). Run-time
-/// symbols get their upper bound.
-void evaluate_sizes(const SizeTable& table, std::span<const std::int64_t> symbols,
-                    std::span<std::int64_t> values);
-/// As above, with symbols that lie in [low, high].
+/// Bounds of every size expression, from symbols (by symbol number) that lie in [low, high].
 SizeBounds bound_sizes(const SizeTable& table, std::span<const std::int64_t> low,
                        std::span<const std::int64_t> high);
 
@@ -51,16 +47,6 @@ std::int64_t read_integer(const std::byte* data, DType dtype, std::size_t elemen
 void check_requirements(const Graph& graph, std::span<const std::uint32_t> which,
                         std::span<const std::int64_t> values);
 
-/// A plan; serves every set of sizes whose buffers are each no larger.
-struct Planned {
-  Schedule schedule;
-  MemoryPlan plan;
-  CallKind kind;
-  std::vector<std::string> recomputed;
-  double seconds = 0, plain_seconds = 0;  // predicted: of this plan, and if nothing ran again
-  std::uint64_t bound = 0;                // no arena for these tasks is lower
-};
-
 /// Size inputs of one step, and their elements.
 constexpr std::size_t kMaxSizeValues = 128;
 
@@ -69,7 +55,7 @@ struct BoundStep {
   const Task* task = nullptr;  // null: a commit copy
   const Kernel* kernel = nullptr;
   KernelFn code = nullptr;
-  std::unique_ptr<PreparedCall> call;
+  const PreparedCall* call = nullptr;  // of a library or a loop: the executable's
   std::vector<std::uint32_t> buffers;  // per operand: kernel order, or library inputs then outputs
   std::vector<SizeId> offsets;         // per operand, elements
   std::vector<std::int64_t> widths;    // per operand, bytes of an element
@@ -103,6 +89,7 @@ struct Executable {
   std::shared_ptr<const Planned> planned;
   std::vector<std::int64_t> key;  // values of lowered->key
   SizeBounds bounds;
+  std::vector<std::unique_ptr<PreparedCall>> calls;  // per task, null for kernels
   std::vector<BoundStep> steps;
   std::vector<BoundTransfer> transfers;  // as in the schedule
   int blas_buffers = 0;                  // the most that a step takes

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <list>
 
+#include "cost/tasks.h"
 #include "exec/loop_call.h"
-#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
@@ -25,7 +25,7 @@ class LoopFitter {
     const std::uint64_t tables = call.workspace_of(plain_) - call.planned_for().planned->plan.bytes;
     std::uint64_t arena = budget > tables ? budget - tables : 0;
     while (arena > 0) {
-      std::optional<Fitted> fitted = fitter_.fit(arena);
+      std::optional<Planned> fitted = fitter_.fit(arena);
       if (!fitted) break;
       const std::uint64_t height = fitted->plan.bytes;
       std::optional<LoopPlan> plan = with(*std::move(fitted));
@@ -47,14 +47,9 @@ class LoopFitter {
 
  private:
   /// The loop with this plan of its body; the last block takes it, too, unless it is small enough.
-  std::optional<LoopPlan> with(Fitted fitted) const {
+  std::optional<LoopPlan> with(Planned fitted) const {
     const Program& program = call.body().exe->lowered->program;
-    auto planned = std::make_shared<Planned>();
-    planned->schedule = std::move(fitted.schedule);
-    planned->plan = std::move(fitted.plan);
-    planned->recomputed = std::move(fitted.recomputed);
-    planned->seconds = fitted.seconds;
-    planned->plain_seconds = fitted.plain_seconds;
+    auto planned = std::make_shared<Planned>(std::move(fitted));
     planned->kind = plain_.body->kind;
     LoopPlan plan{planned, plain_.last, planned->seconds * static_cast<double>(call.count())};
     if (!plain_.last) return plan;
@@ -78,7 +73,7 @@ class LoopFitter {
 /// The program with plans for its loops.
 class Trial {
  public:
-  Trial(const Program& program, const PreparedTasks& tasks, const Fitted& plain,
+  Trial(const Program& program, const PreparedTasks& tasks, const Planned& plain,
         std::list<LoopFitter>& loops)
       : program_(program), sizes_(tasks.sizes), loops_(loops) {
     for (const Step& s : plain.schedule.steps)
@@ -87,7 +82,7 @@ class Trial {
   }
 
   /// The fastest bodies with which the rest, every task once, keeps to the budget.
-  std::optional<Fitted> fit_bodies(std::uint64_t budget) {
+  std::optional<Planned> fit_bodies(std::uint64_t budget) {
     const std::vector<std::uint64_t> around = bytes_around_loops();
     std::size_t k = 0;
     for (LoopFitter& loop : loops_) {
@@ -95,7 +90,7 @@ class Trial {
       ++k;
     }
     for (;;) {
-      Fitted f;
+      Planned f;
       f.schedule = order_as(program_, sizes_, order_);
       f.plan = pack(f.schedule, PackEffort::Thorough);
       if (f.plan.bytes <= budget) {
@@ -114,19 +109,19 @@ class Trial {
   }
 
   /// The lowest bodies, and tasks outside that run again. `floor.bound` is known.
-  std::optional<Fitted> fit_around_lowest(std::uint64_t budget, Floor& floor, bool find_smallest,
-                                          Frontier& kept) {
+  std::optional<Planned> fit_around_lowest(std::uint64_t budget, Floor& floor, bool find_smallest,
+                                           Frontier& kept) {
     if (budget < floor.bound) return std::nullopt;  // whatever the lowest one is
     std::size_t k = 0;
     for (LoopFitter& loop : loops_) take(k++, loop.lowest());
     Fitter fitter(program_, sizes_, true, &kept);
-    std::optional<Fitted> fitted = fitter.fit(budget);
+    std::optional<Planned> fitted = fitter.fit(budget);
     if (!fitted && find_smallest) floor.smallest = fitter.floor().smallest;
     return fitted;
   }
 
   /// The loops run as they were tried.
-  Fitted commit(Fitted fitted, double plain_seconds, PreparedTasks& tasks) {
+  Planned commit(Planned fitted, double plain_seconds, PreparedTasks& tasks) {
     std::size_t k = 0;
     for (LoopFitter& loop : loops_) {
       const LoopPlan& plan = plans_[k++];
@@ -176,7 +171,7 @@ class Trial {
 };
 
 /// Less time, or the same with less memory.
-bool better(const std::optional<Fitted>& a, const std::optional<Fitted>& b) {
+bool better(const std::optional<Planned>& a, const std::optional<Planned>& b) {
   if (!a || !b) return a.has_value();
   return std::pair(a->seconds, a->plan.bytes) < std::pair(b->seconds, b->plan.bytes);
 }
@@ -309,11 +304,11 @@ std::string frontier_key(const Program& program, const PreparedTasks& tasks, boo
   return key;
 }
 
-std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& tasks,
-                                     std::uint64_t budget, Floor& floor, PlanSearch search,
-                                     ProgramFrontiers& kept) {
+std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
+                                      std::uint64_t budget, Floor& floor, PlanSearch search,
+                                      ProgramFrontiers& kept) {
   Fitter outside(program, tasks.sizes, search.recompute, &kept.whole);
-  const Fitted plain = *outside.fit(0);
+  const Planned plain = *outside.fit(0);
   floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
   floor.plain_seconds = plain.plain_seconds;
   if (budget == 0 || plain.plan.bytes <= budget) return plain;
@@ -324,13 +319,13 @@ std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& task
   std::list<LoopFitter> loops;
   for (std::size_t k = 0; k < calls.size(); ++k)
     loops.emplace_back(calls[k].first, *calls[k].second, kept.bodies[k]);
-  std::optional<Fitted> whole_bodies = outside.fit(budget);
+  std::optional<Planned> whole_bodies = outside.fit(budget);
   if (loops.empty()) {
     if (!whole_bodies && search.find_smallest) floor = outside.floor();
     return whole_bodies;
   }
   Trial trial(program, tasks, plain, loops);
-  std::optional<Fitted> fitted = trial.fit_bodies(budget);
+  std::optional<Planned> fitted = trial.fit_bodies(budget);
   if (!better(fitted, whole_bodies) && whole_bodies) return whole_bodies;
   if (!fitted)
     fitted = trial.fit_around_lowest(budget, floor, search.find_smallest, kept.around_lowest);

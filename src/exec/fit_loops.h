@@ -33,8 +33,8 @@ struct PlanSearch {
 /// bodies of loops too, and the loops in `tasks` take these plans; or results go to a file (if
 /// there is one). `floor.bound` is always found, the rest where nothing fits. A larger budget never
 /// gives a slower plan. `kept`: empty, or of an earlier call with an equal key.
-std::optional<Fitted> fit_with_loops(const Program& program, PreparedTasks& tasks,
-                                     std::uint64_t budget, Floor& floor, PlanSearch search,
-                                     ProgramFrontiers& kept);
+std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
+                                      std::uint64_t budget, Floor& floor, PlanSearch search,
+                                      ProgramFrontiers& kept);
 
 }  // namespace snug

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/interrupt.h"
+#include "cost/nodes.h"
+#include "cost/tasks.h"
 #include "exec/executable.h"
-#include "place/place.h"
-#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
@@ -132,131 +132,178 @@ bool serves(const Planned& planned, const Lowered& l, const TaskSizes& sizes) {
   return true;
 }
 
-std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned> planned,
-                                 PreparedTasks tasks, SizeBounds bounds) {
-  auto exe = std::make_unique<Executable>();
-  exe->lowered = &l;
-  exe->planned = planned;
-  exe->bounds = std::move(bounds);
-  for (SizeId id : l.key) exe->key.push_back(exe->bounds.high[id]);
-  const Program& p = l.program;
-  const SizeTable& table = p.graph.sizes();
-  std::span<const std::int64_t> sizes = exe->bounds.high;
-  // A task that runs twice has one prepared call: the first step holds it, others borrow.
-  std::vector<std::int64_t> first_step(p.tasks.size(), -1);
-  std::set<SizeId> decided;          // run-time symbols known so far
-  std::set<std::uint32_t> assigned;  // late requirements that a step checks
-  for (const Step& s : planned->schedule.steps) {
+namespace {
+
+/// Binds the steps of a plan to sizes, one after the other.
+class Linker {
+ public:
+  Linker(const Lowered& l, Executable& exe, bool predict, const TaskSizes& sizes)
+      : l_(l),
+        p_(l.program),
+        exe_(exe),
+        schedule_(exe.planned->schedule),
+        predict_(predict),
+        task_sizes_(sizes) {}
+
+  BoundStep bind(const Step& s) {
     BoundStep b;
     b.workspace = s.workspace;
     if (s.commit_copy) {
       b.buffers = {s.reads[0], s.writes[0]};
-      b.widths = {static_cast<std::int64_t>(
-          bytes_of(p, sizes, planned->schedule.buffers[s.reads[0]].value))};
-      exe->steps.push_back(std::move(b));
-      continue;
+      b.widths = {
+          static_cast<std::int64_t>(bytes_of(p_, sizes(), schedule_.buffers[s.reads[0]].value))};
+      return b;
     }
-    const Task& t = p.tasks[s.task];
+    const Task& t = p_.tasks[s.task];
     b.task = &t;
-    if (tasks.sizes.device) b.seconds = predict_task_seconds(p, tasks.sizes, s.task);
-    auto buffer_of = [&](Value root, bool write) {
-      const auto& values = write ? t.writes : t.reads;
-      const auto& buffers = write ? s.writes : s.reads;
-      auto at = std::find(values.begin(), values.end(), root) - values.begin();
-      return buffers[static_cast<std::size_t>(at)];
-    };
-    if (t.kind == Task::Kind::Kernel) {
-      b.kernel = &p.kernels[t.index];
-      b.code = l.code.empty() ? nullptr : l.code[t.index];
-      const Kernel& k = *b.kernel;
-      for (std::size_t i = 0; i < k.operands.size(); ++i) {
-        b.buffers.push_back(buffer_of(k.operands[i], k.spec.operands[i].write));
-        b.widths.push_back(size_of(k.spec.operands[i].dtype));
-      }
-      b.offsets = k.offsets;
-      b.weight = work_of_a_point(k.spec);
-    } else if (t.kind == Task::Kind::Sizes) {
-      b.buffers = {s.writes[0]};
-      auto e = p.graph.elements(t.writes[0]);
-      b.size_inputs.emplace_back(e.begin(), e.end());
-    } else {
-      const Node& n = p.graph.node(t.index);
-      if (first_step[s.task] < 0) {
-        b.call = std::move(tasks.calls[s.task]);
-        exe->blas_buffers = std::max(exe->blas_buffers, b.call->blas_buffers);
-      }
-      auto add = [&](Value v, bool write) {
-        const Place& place = p.places.at(v);
-        b.buffers.push_back(buffer_of(place.root, write));
-        b.offsets.push_back(place.layout.offset);
-        const Type& type = p.graph.type(v);
-        b.widths.push_back(size_of(type.dtype));
-        b.descs.push_back(describe_arg(type, place.layout, sizes));
-        b.layouts.emplace_back(&type, &place.layout);
-        b.runtime_sizes |= varies(exe->bounds, type, place.layout);
-      };
-      for (std::size_t i = first_input(t); i < data_inputs(n); ++i) add(n.inputs[i], false);
-      b.input_count = static_cast<std::uint32_t>(b.buffers.size());
-      for (std::uint32_t k = 0; k < n.types.size(); ++k) add({t.index, k}, true);
-      auto add_sizes = [&](Value v) { b.size_inputs.push_back(deciding_sizes(p.graph, v)); };
-      if (t.kind == Task::Kind::Loop) add_sizes(n.inputs[0]);
-      for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add_sizes(n.inputs[i]);
-      std::size_t size_values = 0;
-      for (const auto& e : b.size_inputs) size_values += e.size();
-      if (std::max(size_values, b.size_inputs.size()) > kMaxSizeValues)
-        throw UnsupportedError(fmt::format("{} has more than {} sizes", n.op->name, kMaxSizeValues),
-                               {}, n.origin);
-      if (has(*n.op, kInPlace) && !t.in_place.empty()) {
-        const Buffer& out = planned->schedule.buffers[s.writes[0]];
-        const Buffer& in = planned->schedule.buffers[s.reads[0]];
-        b.in_place =
-            out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
-            (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
-      }
+    if (predict_) b.seconds = predict_task_seconds(p_, task_sizes_, s.task);
+    if (t.kind == Task::Kind::Kernel)
+      bind_kernel(s, t, b);
+    else if (t.kind == Task::Kind::Sizes)
+      bind_sizes(s, t, b);
+    else
+      bind_call(s, t, b);
+    note_decided_sizes(t, b);
+    return b;
+  }
+
+ private:
+  std::span<const std::int64_t> sizes() const { return exe_.bounds.high; }
+
+  static std::uint32_t buffer_of(const Step& s, const Task& t, Value root, bool write) {
+    const auto& values = write ? t.writes : t.reads;
+    const auto& buffers = write ? s.writes : s.reads;
+    const auto at = std::find(values.begin(), values.end(), root) - values.begin();
+    return buffers[static_cast<std::size_t>(at)];
+  }
+
+  void bind_kernel(const Step& s, const Task& t, BoundStep& b) const {
+    b.kernel = &p_.kernels[t.index];
+    b.code = l_.code.empty() ? nullptr : l_.code[t.index];
+    const Kernel& k = *b.kernel;
+    for (std::size_t i = 0; i < k.operands.size(); ++i) {
+      b.buffers.push_back(buffer_of(s, t, k.operands[i], k.spec.operands[i].write));
+      b.widths.push_back(size_of(k.spec.operands[i].dtype));
     }
-    first_step[s.task] = static_cast<std::int64_t>(exe->steps.size());
-    for (const auto& source : p.graph.runtime_sources()) {
-      auto it = p.places.find(source.value);
-      if (it == p.places.end()) continue;
+    b.offsets = k.offsets;
+    b.weight = work_of_a_point(k.spec);
+  }
+
+  void bind_sizes(const Step& s, const Task& t, BoundStep& b) const {
+    b.buffers = {s.writes[0]};
+    auto e = p_.graph.elements(t.writes[0]);
+    b.size_inputs.emplace_back(e.begin(), e.end());
+  }
+
+  void bind_call(const Step& s, const Task& t, BoundStep& b) {
+    const Node& n = p_.graph.node(t.index);
+    b.call = exe_.calls[s.task].get();
+    exe_.blas_buffers = std::max(exe_.blas_buffers, b.call->blas_buffers);
+    auto add = [&](Value v, bool write) {
+      const Place& place = p_.places.at(v);
+      b.buffers.push_back(buffer_of(s, t, place.root, write));
+      b.offsets.push_back(place.layout.offset);
+      const Type& type = p_.graph.type(v);
+      b.widths.push_back(size_of(type.dtype));
+      b.descs.push_back(describe_arg(type, place.layout, sizes()));
+      b.layouts.emplace_back(&type, &place.layout);
+      b.runtime_sizes |= varies(exe_.bounds, type, place.layout);
+    };
+    for (std::size_t i = first_input(t); i < data_inputs(n); ++i) add(n.inputs[i], false);
+    b.input_count = static_cast<std::uint32_t>(b.buffers.size());
+    for (std::uint32_t k = 0; k < n.types.size(); ++k) add({t.index, k}, true);
+    add_size_inputs(t, n, b);
+    if (has(*n.op, kInPlace) && !t.in_place.empty()) b.in_place = runs_in_place(s);
+  }
+
+  void add_size_inputs(const Task& t, const Node& n, BoundStep& b) const {
+    auto add = [&](Value v) { b.size_inputs.push_back(deciding_sizes(p_.graph, v)); };
+    if (t.kind == Task::Kind::Loop) add(n.inputs[0]);
+    for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add(n.inputs[i]);
+    std::size_t values = 0;
+    for (const auto& e : b.size_inputs) values += e.size();
+    if (std::max(values, b.size_inputs.size()) > kMaxSizeValues)
+      throw UnsupportedError(fmt::format("{} has more than {} sizes", n.op->name, kMaxSizeValues),
+                             {}, n.origin);
+  }
+
+  /// Output 0 has the storage of input 0.
+  bool runs_in_place(const Step& s) const {
+    const Buffer &out = schedule_.buffers[s.writes[0]], &in = schedule_.buffers[s.reads[0]];
+    return out.in_place_of == static_cast<std::int32_t>(s.reads[0]) ||
+           (out.where == Where::Shared && in.where == Where::Shared && out.index == in.index);
+  }
+
+  /// Run-time symbols that are known once the task has run, and the requirements that can be
+  /// checked then.
+  void note_decided_sizes(const Task& t, BoundStep& b) {
+    for (const auto& source : p_.graph.runtime_sources()) {
+      auto it = p_.places.find(source.value);
+      if (it == p_.places.end()) continue;
       auto written = std::find(t.writes.begin(), t.writes.end(), it->second.root);
       if (written == t.writes.end()) continue;
+      decided_.insert(source.symbol);
       if (source.extent)
         b.extents.push_back(source.symbol);
       else
         b.elements.push_back({source.symbol, static_cast<std::uint32_t>(written - t.writes.begin()),
                               source.element});
     }
-    for (SizeId symbol : b.extents) decided.insert(symbol);
-    for (const auto& e : b.elements) decided.insert(e.symbol);
-    if (!b.extents.empty() || !b.elements.empty())
-      for (std::uint32_t r : l.late_requirements)
-        if (!assigned.count(r) && all_decided(table, p.graph.requirements()[r], decided)) {
-          assigned.insert(r);
-          b.requirements.push_back(r);
-        }
-    exe->max_operands = std::max(exe->max_operands, b.buffers.size());
-    exe->steps.push_back(std::move(b));
+    if (b.extents.empty() && b.elements.empty()) return;
+    for (std::uint32_t r : l_.late_requirements)
+      if (!assigned_.count(r) &&
+          all_decided(p_.graph.sizes(), p_.graph.requirements()[r], decided_)) {
+        assigned_.insert(r);
+        b.requirements.push_back(r);
+      }
   }
-  for (const Transfer& t : planned->schedule.transfers)
-    exe->transfers.push_back(
-        {t.buffer, bytes_of(p, sizes, planned->schedule.buffers[t.buffer].value)});
+
+  const Lowered& l_;
+  const Program& p_;
+  Executable& exe_;
+  const Schedule& schedule_;
+  bool predict_;
+  const TaskSizes& task_sizes_;
+  std::set<SizeId> decided_;          // run-time symbols known so far
+  std::set<std::uint32_t> assigned_;  // late requirements that a step checks
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned> planned,
+                                 PreparedTasks tasks, SizeBounds bounds) {
+  auto exe = std::make_unique<Executable>();
+  exe->lowered = &l;
+  exe->planned = std::move(planned);
+  exe->bounds = std::move(bounds);
+  exe->calls = std::move(tasks.calls);
+  for (SizeId id : l.key) exe->key.push_back(exe->bounds.high[id]);
+  Linker linker(l, *exe, tasks.sizes.device != nullptr, tasks.sizes);
+  for (const Step& s : exe->planned->schedule.steps) {
+    exe->steps.push_back(linker.bind(s));
+    if (exe->steps.back().task)
+      exe->max_operands = std::max(exe->max_operands, exe->steps.back().buffers.size());
+  }
+  for (const Transfer& t : exe->planned->schedule.transfers)
+    exe->transfers.push_back({t.buffer, bytes_of(l.program, exe->bounds.high,
+                                                 exe->planned->schedule.buffers[t.buffer].value)});
   return exe;
 }
 
 void make_ready(const Executable& exe) {
   if (exe.ready.load(std::memory_order_acquire)) return;
-  for (const BoundStep& step : exe.steps) try {
-      if (step.call) step.call->make_ready();
+  for (std::size_t t = 0; t < exe.calls.size(); ++t) try {
+      if (exe.calls[t]) exe.calls[t]->make_ready();
     } catch (Error& e) {
-      e.locate(step.task->origin);
+      e.locate(exe.lowered->program.tasks[t].origin);
       throw;
     }
   exe.ready.store(true, std::memory_order_release);
 }
 
 void count_code(const Executable& exe, CodeCount& count) {
-  for (const BoundStep& step : exe.steps)
-    if (step.call) step.call->count_code(count);
+  for (const auto& call : exe.calls)
+    if (call) call->count_code(count);
 }
 
 void bind_arena(const Executable& exe, RunState& state) {

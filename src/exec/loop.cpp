@@ -6,8 +6,9 @@
 
 #include "base/interrupt.h"
 #include "base/label_error.h"
+#include "cost/tasks.h"
 #include "exec/loop_call.h"
-#include "plan/predict_task.h"
+#include "expr/evaluate_sizes.h"
 
 namespace snug {
 namespace {
@@ -17,33 +18,23 @@ std::uint64_t align_up(std::uint64_t n) { return (n + 63) / 64 * 64; }
 /// The body with another plan.
 void link_again(LoopCall::Body& body, const std::shared_ptr<const Planned>& planned) {
   if (body.exe->planned == planned) return;
-  const Lowered& l = *body.exe->lowered;
-  PreparedTasks tasks;
-  tasks.calls.resize(l.program.tasks.size());
-  for (BoundStep& step : body.exe->steps)
-    if (step.call)
-      tasks.calls[static_cast<std::size_t>(step.task - l.program.tasks.data())] =
-          std::move(step.call);
-  tasks.sizes = body.sizes;
+  PreparedTasks tasks{std::move(body.exe->calls), body.sizes};
   SizeBounds bounds = std::move(body.exe->bounds);
-  body.exe = link(l, planned, std::move(tasks), std::move(bounds));
+  body.exe = link(*body.exe->lowered, planned, std::move(tasks), std::move(bounds));
 }
 
 }  // namespace
 
-LoopCall::LoopCall(const Lowered& inner, const CallSite& site) : l_(inner) {
-  const Attrs& a = site.node->attrs;
-  n_seq_ = static_cast<std::size_t>(a.integer("n_seq"));
-  n_state_ = static_cast<std::size_t>(a.integer("n_state"));
-  blocks_ = a.flag("blocks");
+LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
+    : l_(inner), shape_(LoopShape::of(site.node->attrs)) {
   checks_ = requirements_vary(inner);
   refuse_unknown_sizes(site);
   SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
   count_ = site.size_values[0][0];
   const std::int64_t last = std::max<std::int64_t>(count_ - 1, 0);
-  if (blocks_) block_rows_ = inner_dim(site.in.data(), 1, 0, 0, count_);
+  if (shape_.blocks) block_rows_ = inner_dim(site.in.data(), 1, 0, 0, count_);
   // All blocks but the last have one size, so each of the two gets code for its own.
-  if (blocks_ && inner_dim(site.in.data(), 1, 0, last, count_) != block_rows_) {
+  if (shape_.blocks && inner_dim(site.in.data(), 1, 0, last, count_) != block_rows_) {
     body_ = instantiate(site, 0, last - 1);
     last_ = instantiate(site, last, last);
   } else {
@@ -127,9 +118,9 @@ void LoopCall::run(const RunArgs& args) const {
   state.pointers = reinterpret_cast<std::byte**>(w + tables_.pointers);
   auto& index = *reinterpret_cast<std::int64_t*>(w + tables_.index);
 
-  for (std::size_t k = 0; k < n_state_; ++k)
-    if (args.out[k] != args.in[n_seq_ + k])
-      std::memcpy(args.out[k], args.in[n_seq_ + k], bytes(args.out_desc[k]));
+  for (std::size_t k = 0; k < shape_.states; ++k)
+    if (args.out[k] != args.in[shape_.sequences + k])
+      std::memcpy(args.out[k], args.in[shape_.sequences + k], bytes(args.out_desc[k]));
   const Executable* bound = nullptr;
   for (index = 0; index < count; ++index) {
     if (args.interruptible) check_interrupt();
@@ -147,17 +138,18 @@ void LoopCall::run(const RunArgs& args) const {
     const SizeTable& table = l_.program.graph.sizes();
     for (std::size_t s = 0; s < table.symbols().size(); ++s)
       symbols[s] = symbol_value(table.symbols()[s], args, index, count, w);
-    evaluate_sizes(table, {symbols, table.symbols().size()}, {sizes, table.nodes().size()});
+    evaluate_sizes(table, {sizes, table.nodes().size()},
+                   std::span(symbols, table.symbols().size()));
     if (checks_)
       check_requirements(l_.program.graph, l_.early_requirements, {sizes, table.nodes().size()});
-    if (blocks_) first_row_of_slice = rows.before + index * block_rows_;
+    if (shape_.blocks) first_row_of_slice = rows.before + index * block_rows_;
     run_steps(exe, state);
   }
 }
 
 /// The first row of a sequence or joined output in iteration `i`.
 std::int64_t LoopCall::first_row(const ArgDesc& d, std::int64_t i, std::int64_t count) const {
-  if (!blocks_) return i;
+  if (!shape_.blocks) return i;
   std::int64_t block = count ? (d.shape[0] + count - 1) / count : 0;
   return std::min(i * block, d.shape[0]);
 }
@@ -166,14 +158,14 @@ std::int64_t LoopCall::first_row(const ArgDesc& d, std::int64_t i, std::int64_t 
 std::int64_t LoopCall::inner_dim(const ArgDesc* in, std::uint32_t input, std::uint32_t axis,
                                  std::int64_t i, std::int64_t count) const {
   const ArgDesc& d = in[input - 1];
-  if (input > n_seq_) return d.shape[axis];
-  if (!blocks_) return d.shape[axis + 1];
+  if (input > shape_.sequences) return d.shape[axis];
+  if (!shape_.blocks) return d.shape[axis + 1];
   return axis == 0 ? first_row(d, i + 1, count) - first_row(d, i, count) : d.shape[axis];
 }
 
 /// An element of an operand that all iterations see, and that is known before running.
 bool LoopCall::known(const Symbol& s, const CallSite& site) const {
-  return s.input > n_seq_ + n_state_ && s.index < site.size_values[s.input].size();
+  return s.input >= shape_.first_seen_by_all() && s.index < site.size_values[s.input].size();
 }
 
 /// The body for iterations `first` to `last`, every task once.
@@ -244,18 +236,18 @@ std::byte* LoopCall::argument(const RunArgs& args, std::uint32_t input, std::int
                               std::int64_t count, std::byte* w) const {
   if (input == 0) return w + tables_.index;
   std::size_t k = input - 1;
-  if (k < n_seq_) {
+  if (k < shape_.sequences) {
     const ArgDesc& d = args.in_desc[k];
     return args.in[k] + row_bytes(d) * first_row(d, i, count);
   }
-  if (k < n_seq_ + n_state_) return args.out[k - n_seq_];
+  if (k < shape_.sequences + shape_.states) return args.out[k - shape_.sequences];
   return args.in[k];
 }
 
 std::byte* LoopCall::result(const RunArgs& args, std::uint32_t output, std::int64_t i,
                             std::int64_t count) const {
-  const ArgDesc& d = args.out_desc[n_state_ + output];
-  return args.out[n_state_ + output] + row_bytes(d) * first_row(d, i, count);
+  const ArgDesc& d = args.out_desc[shape_.states + output];
+  return args.out[shape_.states + output] + row_bytes(d) * first_row(d, i, count);
 }
 
 std::int64_t LoopCall::symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i,

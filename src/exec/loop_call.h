@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "exec/executable.h"
+#include "expr/loop_shape.h"
 
 namespace snug {
 
@@ -73,8 +74,7 @@ class LoopCall : public PreparedCall {
 
   const Lowered& l_;
   Body body_, last_;  // last_: for a last block of another size, or none
-  std::size_t n_seq_, n_state_;
-  bool blocks_;
+  LoopShape shape_;
   bool checks_;  // some requirement may fail in a later iteration
   std::int64_t count_;
   std::int64_t block_rows_ = 0;

@@ -61,8 +61,8 @@ void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
   }
 }
 
-void run_library(const BoundStep& b, const PreparedCall& call, const RunState& state,
-                 std::int64_t* extents, bool interruptible) {
+void run_library(const BoundStep& b, const RunState& state, std::int64_t* extents,
+                 bool interruptible) {
   const ArgDesc* descs = b.descs.data();
   if (b.runtime_sizes) {
     for (std::size_t i = 0; i < b.layouts.size(); ++i) {
@@ -94,7 +94,7 @@ void run_library(const BoundStep& b, const PreparedCall& call, const RunState& s
   args.extents = extents;
   args.in_place = b.in_place;
   args.interruptible = interruptible;
-  call.run(args);
+  b.call->run(args);
 }
 
 /// Values that go to a file and come back while steps run.
@@ -164,12 +164,7 @@ void run_steps(const Executable& exe, RunState& state) {
       switch (b.task->kind) {
         case Task::Kind::Kernel: run_kernel(b, state, l.threads); break;
         case Task::Kind::Sizes: run_sizes(b, state, l.program.type(b.task->writes[0]).dtype); break;
-        default: {
-          const PreparedCall* call = b.call.get();
-          for (std::uint32_t k = at; !call && k-- > 0;)
-            if (exe.steps[k].task == b.task) call = exe.steps[k].call.get();
-          run_library(b, *call, state, extents, interruptible);
-        }
+        default: run_library(b, state, extents, interruptible);
       }
     } catch (Error& e) {
       e.locate(b.task->origin);

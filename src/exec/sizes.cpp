@@ -4,28 +4,11 @@
 #include <cstring>
 #include <set>
 
-#include "backend/reference/evaluate_sizes.h"
 #include "exec/executable.h"
+#include "expr/evaluate_sizes.h"
+#include "expr/loop_shape.h"
 
 namespace snug {
-
-void evaluate_sizes(const SizeTable& table, std::span<const std::int64_t> symbol_values,
-                    std::span<std::int64_t> values) {
-  std::span<const SizeNode> nodes = table.nodes();
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const SizeNode& n = nodes[i];
-    if (n.op == SizeOp::Symbol) {
-      const Symbol& s = table.symbols()[static_cast<std::size_t>(n.value)];
-      values[i] =
-          s.kind == Symbol::Kind::Runtime
-              ? (s.high == SizeTable::kNoSize ? symbol_values[static_cast<std::size_t>(n.value)]
-                                              : values[s.high])
-              : symbol_values[static_cast<std::size_t>(n.value)];
-    } else {
-      values[i] = evaluate(n, values);
-    }
-  }
-}
 
 namespace {
 
@@ -164,9 +147,9 @@ void finish_lowered(Lowered& l) {
     if (t.kind == Task::Kind::Loop) {
       for (SizeId e : p.graph.elements(n.inputs[0])) add(e);
       const Lowered& body = *l.inner.at(t.index);
-      const std::int64_t own = n.attrs.integer("n_seq") + n.attrs.integer("n_state");
+      const std::size_t shared = LoopShape::of(n.attrs).first_seen_by_all();
       for (std::uint32_t i : inputs_in(body.program.graph.sizes(), body.key))
-        if (i > own)  // what all iterations see
+        if (i >= shared)  // what all iterations see
           for (SizeId e : p.graph.elements(n.inputs[i])) add(e);
     }
   }

@@ -128,92 +128,108 @@ std::vector<SizeId> element_symbols(SizeTable& sizes, const TensorType& t, std::
   return {sizes.symbol(s)};
 }
 
-}  // namespace
+/// Copies what a function reaches, one kind of thing after the other.
+class Capturer {
+ public:
+  explicit Capturer(const CaptureArgs& args) : args_(args), walk_(args), b_(true) {}
 
-Captured capture(const CaptureArgs& args) {
-  // Which shared variables are updated, with default updates added as they are reached.
-  std::vector<std::pair<SharedVariable*, Expr>> updates;
-  std::unordered_set<std::uint64_t> updated;  // by id: several variables may be of one value
-  for (const auto& [target, value] : args.updates) {
-    SharedVariable* shared = target ? as_shared(target) : nullptr;
-    if (!shared)
-      fail(Fault::Type, fmt::format("updates: {} is not a shared variable", label(target)),
-           "only variables made by shared() keep a value between calls");
-    if (!updated.insert(shared->id).second)
-      fail(Fault::Value, fmt::format("updates: {} is updated twice", label(target)));
-    if (!value)
-      fail(Fault::Type,
-           fmt::format("updates: the new value of {} is an empty expression", label(target)));
-    updates.emplace_back(shared, value);
+  Captured run() {
+    take_updates();
+    reach_everything();
+    for (const auto& [shared, value] : updates_) check_update(*shared, value);
+    add_inputs();
+    used_.resize(args_.inputs.size(), false);
+    for (Variable* v : walk_.order) add(v);
+    std::vector<Expr> stages = sizes_without_bound();
+    Graph g = finish();
+    return {substitute_sizes(g, equalities(g)), std::move(used_), std::move(stages)};
   }
-  Walk walk(args);
-  for (const Expr& out : args.outputs) walk.visit(out.get());
-  for (std::size_t i = 0; i < updates.size(); ++i) walk.visit(updates[i].second.get());
-  if (args.default_updates)
-    for (std::size_t i = 0; i < walk.order.size(); ++i)  // grows while it runs
-      if (auto* s = dynamic_cast<SharedVariable*>(walk.order[i]); s && !updated.count(s->id)) {
+
+ private:
+  void take_updates() {
+    for (const auto& [target, value] : args_.updates) {
+      SharedVariable* shared = target ? as_shared(target) : nullptr;
+      if (!shared)
+        fail(Fault::Type, fmt::format("updates: {} is not a shared variable", label(target)),
+             "only variables made by shared() keep a value between calls");
+      if (!updated_.insert(shared->id).second)
+        fail(Fault::Value, fmt::format("updates: {} is updated twice", label(target)));
+      if (!value)
+        fail(Fault::Type,
+             fmt::format("updates: the new value of {} is an empty expression", label(target)));
+      updates_.emplace_back(shared, value);
+    }
+  }
+
+  /// Default updates are added as their variables are reached.
+  void reach_everything() {
+    for (const Expr& out : args_.outputs) walk_.visit(out.get());
+    for (std::size_t i = 0; i < updates_.size(); ++i) walk_.visit(updates_[i].second.get());
+    if (!args_.default_updates) return;
+    for (std::size_t i = 0; i < walk_.order.size(); ++i)  // grows while it runs
+      if (auto* s = dynamic_cast<SharedVariable*>(walk_.order[i]); s && !updated_.count(s->id)) {
         Expr update = s->find_default_update();
         if (!update) continue;
-        updated.insert(s->id);
-        walk.visit(update.get());
-        updates.emplace_back(s, std::move(update));
+        updated_.insert(s->id);
+        walk_.visit(update.get());
+        updates_.emplace_back(s, std::move(update));
       }
-  for (const auto& [shared, value] : updates) {
-    const TensorType &a = shared->type, &b = value.type();
-    if (a.dtype != b.dtype || a.ndim() != b.ndim())
-      throw TypeError(
-          fmt::format("updates: {} is {} with {} dimensions, its new value is {} with {}",
-                      label(Expr(Ref<Variable>(shared))), name_of(a.dtype), a.ndim(),
-                      name_of(b.dtype), b.ndim()),
-          a.dtype != b.dtype ? "cast the new value: " + cast_of("value", a.dtype) : "",
-          value->origin);
   }
 
-  std::map<std::uint64_t, std::vector<SharedVariable*>> shared_by_id;  // twins are one input
-  for (Variable* v : walk.order)
-    if (auto* s = dynamic_cast<SharedVariable*>(v); s && walk.resolve(v) == v && !walk.is_input(v))
-      shared_by_id[s->id].push_back(s);
-  for (const auto& [s, value] : updates) shared_by_id[s->id].push_back(s);
+  static void check_update(SharedVariable& shared, const Expr& value) {
+    const TensorType &a = shared.type, &b = value.type();
+    if (a.dtype == b.dtype && a.ndim() == b.ndim()) return;
+    throw TypeError(fmt::format("updates: {} is {} with {} dimensions, its new value is {} with {}",
+                                label(Expr(Ref<Variable>(&shared))), name_of(a.dtype), a.ndim(),
+                                name_of(b.dtype), b.ndim()),
+                    a.dtype != b.dtype ? "cast the new value: " + cast_of("value", a.dtype) : "",
+                    value->origin);
+  }
 
-  Builder b(true);
-  std::unordered_map<Variable*, Value> values;
-  std::unordered_map<Variable*, std::uint32_t> input_number;
-  std::uint32_t n_inputs = 0;
-  for (const Expr& in : args.inputs) {
-    OriginOverride origin(in->origin);
-    Value v = b.input(graph_type(b.sizes(), in.type(), n_inputs), in.name(), nullptr,
-                      element_symbols(b.sizes(), in.type(), n_inputs));
-    values[in.get()] = v;
-    input_number[in.get()] = n_inputs++;
-  }
-  for (const auto& [id, twins] : shared_by_id) {
-    SharedVariable* s = twins[0];
-    OriginOverride origin(s->origin);
-    Value v = b.input(graph_type(b.sizes(), s->type, n_inputs), s->name, Ref<SharedVariable>(s),
-                      element_symbols(b.sizes(), s->type, n_inputs));
-    for (SharedVariable* twin : twins) {
-      values[twin] = v;
-      input_number[twin] = n_inputs;
+  /// The arguments, then the shared variables by id.
+  void add_inputs() {
+    for (const Expr& in : args_.inputs) {
+      OriginOverride origin(in->origin);
+      add_input({in.get()}, in.type(), in.name(), nullptr);
     }
-    ++n_inputs;
-  }
-  std::vector<bool> used(args.inputs.size(), false);
-  std::unordered_map<Apply*, Value> applied;
-  std::unordered_map<const Lambda*, std::shared_ptr<const Graph>> inner_graphs;
-  for (Variable* v : walk.order) {
-    if (Variable* to = walk.resolve(v); to != v) {
-      values[v] = values.at(to);
-      continue;
+    std::map<std::uint64_t, std::vector<SharedVariable*>> by_id;  // twins are one input
+    for (Variable* v : walk_.order)
+      if (auto* s = dynamic_cast<SharedVariable*>(v);
+          s && walk_.resolve(v) == v && !walk_.is_input(v))
+        by_id[s->id].push_back(s);
+    for (const auto& [s, value] : updates_) by_id[s->id].push_back(s);
+    for (const auto& [id, twins] : by_id) {
+      SharedVariable* s = twins[0];
+      OriginOverride origin(s->origin);
+      add_input({twins.begin(), twins.end()}, s->type, s->name, Ref<SharedVariable>(s));
     }
-    if (auto it = input_number.find(v); it != input_number.end()) {
-      if (it->second < used.size()) used[it->second] = true;
-      continue;
+  }
+
+  void add_input(const std::vector<Variable*>& variables, const TensorType& type,
+                 const std::string& name, Ref<SharedVariable> shared) {
+    const Value v = b_.input(graph_type(b_.sizes(), type, n_inputs_), name, std::move(shared),
+                             element_symbols(b_.sizes(), type, n_inputs_));
+    for (Variable* variable : variables) {
+      values_[variable] = v;
+      input_number_[variable] = n_inputs_;
+    }
+    ++n_inputs_;
+  }
+
+  void add(Variable* v) {
+    if (Variable* to = walk_.resolve(v); to != v) {
+      values_[v] = values_.at(to);
+      return;
+    }
+    if (auto it = input_number_.find(v); it != input_number_.end()) {
+      if (it->second < used_.size()) used_[it->second] = true;
+      return;
     }
     OriginOverride origin(v->origin);
     if (auto* c = dynamic_cast<Constant*>(v)) {
       const bool pairs = is_complex(c->type.dtype);
-      values[v] = b.constant(pairs ? std::make_shared<Array>(c->value->as_pairs()) : c->value);
-      continue;
+      values_[v] = b_.constant(pairs ? std::make_shared<Array>(c->value->as_pairs()) : c->value);
+      return;
     }
     if (!v->owner)
       throw MissingError(
@@ -221,60 +237,83 @@ Captured capture(const CaptureArgs& args) {
                       v->name.empty() ? "an unnamed variable" : v->name, describe(v->type)),
           "add it to inputs, give it a value by givens, or use a shared variable", v->origin);
     Apply* a = v->owner.get();
-    if (has(*a->op, kPairView)) {
-      const Value pairs = values.at(a->inputs[0].get());
-      if (is_complex(v->type.dtype) && !b.sizes().is(b.type(pairs).dims.back(), 2))
-        throw ShapeError(fmt::format("{}: the last axis is not known to be 2", a->op->name),
-                         spelled("make it known: specify_shape(x, {..., 2})",
-                                 "make it known: specify_shape(x, (..., 2))"),
-                         v->origin);
-      values[v] = pairs;
-      continue;
-    }
-    auto it = applied.find(a);
-    if (it == applied.end()) {
-      std::vector<Value> inputs;
-      for (const Expr& x : a->inputs) inputs.push_back(values.at(x.get()));
-      std::shared_ptr<const Graph> inner;
-      Attrs attrs = a->attrs;
-      if (has(*a->op, kInner)) {
-        std::shared_ptr<const Lambda> body = a->attrs.lambda("body");
-        attrs.erase("body");  // the inner graph stands for it, and a graph holds no expressions
-        auto& slot = inner_graphs[body.get()];
-        if (!slot)
-          slot =
-              std::make_shared<Graph>(capture({body->params, body->results, {}, {}, false}).graph);
-        inner = slot;
-        for (const auto& source : slot->runtime_sources())
-          if (!source.extent && slot->sizes().symbol_of(source.symbol).high == SizeTable::kNoSize)
-            throw UnsupportedError(
-                "loop: a size inside the body depends on a value computed while it runs",
-                "compute the size outside the loop", v->origin);
-      }
-      Value out = b.add(*a->op, std::move(inputs), std::move(attrs), inner);
-      it = applied.emplace(a, out).first;
-    }
-    values[v] = {it->second.node, v->index};
+    if (has(*a->op, kPairView)) return add_pair_view(v, *a);
+    auto it = applied_.find(a);
+    if (it == applied_.end()) it = applied_.emplace(a, apply(*a, v->origin)).first;
+    values_[v] = {it->second.node, v->index};
   }
 
-  std::vector<Value> outputs;
-  for (const Expr& out : args.outputs) outputs.push_back(values.at(out.get()));
-  std::vector<Update> graph_updates;
-  for (const auto& [s, value] : updates)
-    graph_updates.push_back({input_number.at(s), values.at(value.get())});
-  std::sort(graph_updates.begin(), graph_updates.end(),
-            [](const Update& x, const Update& y) { return x.input < y.input; });
-  std::vector<Expr> exprs;
-  for (const auto& source : b.runtime_sources()) {
-    if (source.extent) continue;
-    for (Variable* v : walk.order)
-      if (values.at(v) == source.value) {
-        exprs.push_back(Expr(Ref<Variable>(v)));
-        break;
-      }
+  void add_pair_view(Variable* v, const Apply& a) {
+    const Value pairs = values_.at(a.inputs[0].get());
+    if (is_complex(v->type.dtype) && !b_.sizes().is(b_.type(pairs).dims.back(), 2))
+      throw ShapeError(fmt::format("{}: the last axis is not known to be 2", a.op->name),
+                       spelled("make it known: specify_shape(x, {..., 2})",
+                               "make it known: specify_shape(x, (..., 2))"),
+                       v->origin);
+    values_[v] = pairs;
   }
-  Graph g = std::move(b).finish(std::move(outputs), std::move(graph_updates));
-  return {substitute_sizes(g, equalities(g)), std::move(used), std::move(exprs)};
-}
+
+  Value apply(const Apply& a, OriginId origin) {
+    std::vector<Value> inputs;
+    for (const Expr& x : a.inputs) inputs.push_back(values_.at(x.get()));
+    if (!has(*a.op, kInner)) return b_.add(*a.op, std::move(inputs), a.attrs, nullptr);
+    std::shared_ptr<const Graph> inner = inner_graph(*a.attrs.lambda("body"), origin);
+    Attrs attrs = a.attrs;
+    attrs.erase("body");  // the inner graph stands for it, and a graph holds no expressions
+    return b_.add(*a.op, std::move(inputs), std::move(attrs), std::move(inner));
+  }
+
+  std::shared_ptr<const Graph> inner_graph(const Lambda& body, OriginId origin) {
+    std::shared_ptr<const Graph>& slot = inner_graphs_[&body];
+    if (!slot)
+      slot = std::make_shared<Graph>(capture({body.params, body.results, {}, {}, false}).graph);
+    for (const auto& source : slot->runtime_sources())
+      if (!source.extent && slot->sizes().symbol_of(source.symbol).high == SizeTable::kNoSize)
+        throw UnsupportedError(
+            "loop: a size inside the body depends on a value computed while it runs",
+            "compute the size outside the loop", origin);
+    return slot;
+  }
+
+  std::vector<Expr> sizes_without_bound() const {
+    std::vector<Expr> found;
+    for (const auto& source : b_.runtime_sources()) {
+      if (source.extent) continue;
+      for (Variable* v : walk_.order)
+        if (values_.at(v) == source.value) {
+          found.push_back(Expr(Ref<Variable>(v)));
+          break;
+        }
+    }
+    return found;
+  }
+
+  Graph finish() {
+    std::vector<Value> outputs;
+    for (const Expr& out : args_.outputs) outputs.push_back(values_.at(out.get()));
+    std::vector<Update> updates;
+    for (const auto& [s, value] : updates_)
+      updates.push_back({input_number_.at(s), values_.at(value.get())});
+    std::sort(updates.begin(), updates.end(),
+              [](const Update& x, const Update& y) { return x.input < y.input; });
+    return std::move(b_).finish(std::move(outputs), std::move(updates));
+  }
+
+  const CaptureArgs& args_;
+  Walk walk_;
+  std::vector<std::pair<SharedVariable*, Expr>> updates_;
+  std::unordered_set<std::uint64_t> updated_;  // by id: several variables may be of one value
+  Builder b_;
+  std::unordered_map<Variable*, Value> values_;
+  std::unordered_map<Variable*, std::uint32_t> input_number_;
+  std::uint32_t n_inputs_ = 0;
+  std::vector<bool> used_;
+  std::unordered_map<Apply*, Value> applied_;
+  std::unordered_map<const Lambda*, std::shared_ptr<const Graph>> inner_graphs_;
+};
+
+}  // namespace
+
+Captured capture(const CaptureArgs& args) { return Capturer(args).run(); }
 
 }  // namespace snug

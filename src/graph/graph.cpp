@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/origin_marks.h"
+#include "expr/loop_shape.h"
 
 namespace snug {
 
@@ -29,14 +30,14 @@ std::size_t hash_of(const OpDef* op, std::span<const Value> inputs, const Attrs&
 }  // namespace
 
 std::uint32_t Builder::find(std::size_t hash, const Node& like, std::span<const Value> inputs,
-                            const Graph* inner) const {
+                            const Graph* inner, DeviceId device) const {
   if (slots_.empty()) return kNone;
   for (std::size_t at = hash >> 20;; ++at) {
     std::uint32_t id = slots_[at & (slots_.size() - 1)];
     if (id == kNone) return kNone;
     if (hashes_[id] != hash) continue;
     const Node& n = graph_.nodes_[id];
-    if (n.op == like.op && n.inner.get() == inner &&
+    if (n.op == like.op && n.inner.get() == inner && n.device == device &&
         std::equal(n.inputs.begin(), n.inputs.end(), inputs.begin(), inputs.end()) &&
         n.attrs == like.attrs)
       return id;
@@ -74,6 +75,7 @@ Builder::Builder(const Graph& from, std::vector<std::vector<Value>>& map)
     auto e = from.elements(in.value);
     map[in.value.node] = {input(node.types[0], in.name, in.shared, {e.begin(), e.end()})};
     graph_.inputs_.back().state = in.state;
+    graph_.nodes_.back().device = node.device;
   }
 }
 
@@ -100,31 +102,27 @@ namespace {
 std::vector<Type> import_results(SizeTable& sizes, const Graph& inner,
                                  const std::vector<const Type*>& operands,
                                  const std::vector<std::vector<SizeId>>& elements,
-                                 std::int64_t n_seq, std::int64_t n_state, bool blocks,
-                                 SizeId block_size) {
+                                 const LoopShape& shape, SizeId block_size) {
   std::vector<SizeId> memo(inner.sizes().nodes().size(), SizeTable::kNoSize);
   std::size_t result = 0;
   auto map_symbol = [&](const Symbol& s, SizeId) -> SizeId {
     if (s.kind == Symbol::Kind::Dim && s.input >= 1) {
-      // operands: count, sequences, states, captures; params: index, sequences, states, captures
       const Type& outer = *operands[s.input];
-      bool sequence = s.input <= static_cast<std::uint32_t>(n_seq);
+      const bool sequence = s.input < shape.state(0);
       if (!sequence) return outer.dims[s.index];
-      if (!blocks) return outer.dims[s.index + 1];
+      if (!shape.blocks) return outer.dims[s.index + 1];
       return s.index == 0 ? block_size : outer.dims[s.index];
     }
-    const bool captured =
-        s.kind == Symbol::Kind::Element && s.input > static_cast<std::uint32_t>(n_seq + n_state);
+    const bool captured = s.kind == Symbol::Kind::Element && s.input >= shape.first_seen_by_all();
     if (captured && s.index < elements[s.input].size()) return elements[s.input][s.index];
     if (captured)
       fail(Fault::Unsupported,
            "loop: a size inside the body depends on a value computed while it runs",
            "compute the size outside the loop");
-    const bool state = result < static_cast<std::size_t>(n_state);
+    const bool state = result < shape.states;
     fail(Fault::Shape,
          fmt::format("loop: {} {} changes its size from iteration to iteration",
-                     state ? "state" : "output",
-                     result - (state ? 0 : static_cast<std::size_t>(n_state))),
+                     state ? "state" : "output", result - (state ? 0 : shape.states)),
          "give it one size, with zeros or a mask for what is not used");
   };
   std::vector<Type> types;
@@ -148,17 +146,24 @@ void merge_origin(Node& node, OriginId other) {
 
 Value Builder::add(const OpDef& op, std::vector<Value> inputs, Attrs attrs,
                    std::shared_ptr<const Graph> inner) {
+  const DeviceId device = inputs.empty() ? DeviceId{0} : node(inputs[0]).device;
+  return add_on(device, op, std::move(inputs), std::move(attrs), std::move(inner));
+}
+
+Value Builder::add_on(DeviceId device, const OpDef& op, std::vector<Value> inputs, Attrs attrs,
+                      std::shared_ptr<const Graph> inner) {
   Node like;
   like.op = &op;
   like.attrs = std::move(attrs);
   like.inner = std::move(inner);
+  like.device = device;
   return copy(like, std::move(inputs));
 }
 
 Value Builder::copy(const Node& from, std::vector<Value> inputs) {
   const OpDef& op = *from.op;
   std::size_t hash = hash_of(&op, inputs, from.attrs);
-  if (std::uint32_t id = find(hash, from, inputs, from.inner.get()); id != kNone) {
+  if (std::uint32_t id = find(hash, from, inputs, from.inner.get(), from.device); id != kNone) {
     merge_origin(graph_.nodes_[id], from.origin);
     return {id, 0};
   }
@@ -201,11 +206,10 @@ Value Builder::copy(const Node& from, std::vector<Value> inputs) {
               infer.known_runtime.end())
         infer.known_runtime.push_back(d);
   if (from.inner) {
-    bool blocks = from.attrs.flag("blocks");
-    SizeId rows = blocks ? sizes.ceil_div(input_types[1].dims[0], infer.size_element(0)) : 0;
+    const LoopShape shape = LoopShape::of(from.attrs);
+    SizeId rows = shape.blocks ? sizes.ceil_div(input_types[1].dims[0], infer.size_element(0)) : 0;
     infer.inner_results =
-        import_results(sizes, *from.inner, infer.inputs, input_elements,
-                       from.attrs.integer("n_seq"), from.attrs.integer("n_state"), blocks, rows);
+        import_results(sizes, *from.inner, infer.inputs, input_elements, shape, rows);
   }
   run_infer(infer);
 
@@ -245,11 +249,12 @@ void Builder::record(std::vector<Infer::Requirement> requirements) {
 }
 
 Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs,
-                    std::shared_ptr<const Graph> inner) {
+                    std::shared_ptr<const Graph> inner, std::optional<DeviceId> device) {
   const Node& old = from.node(id);
   if (!inner) inner = old.inner;
+  if (!device) device = old.device;
   std::size_t hash = hash_of(old.op, inputs, old.attrs);
-  if (std::uint32_t other = find(hash, old, inputs, inner.get()); other != kNone) {
+  if (std::uint32_t other = find(hash, old, inputs, inner.get(), *device); other != kNone) {
     merge_origin(graph_.nodes_[other], old.origin);
     return {other, 0};
   }
@@ -261,7 +266,7 @@ Value Builder::keep(const Graph& from, std::uint32_t id, std::vector<Value> inpu
   node.types = old.types;
   node.attrs = old.attrs;
   node.inner = std::move(inner);
-  node.device = old.device;
+  node.device = *device;
   node.origin = old.origin;
   for (std::uint32_t k = 0; k < node.types.size(); ++k)
     if (auto e = from.elements({id, k}); !e.empty())
@@ -371,7 +376,11 @@ Graph Builder::finish_as(const Graph& from, const std::vector<std::vector<Value>
   return std::move(*this).finish(std::move(outputs), std::move(updates));
 }
 
-Graph states_as_updates(const Graph& body, std::uint32_t first, std::uint32_t count) {
+Graph states_as_updates(const Node& loop) {
+  const Graph& body = *loop.inner;
+  const LoopShape shape = LoopShape::of(loop.attrs);
+  const auto first = static_cast<std::uint32_t>(shape.state(0)),
+             count = static_cast<std::uint32_t>(shape.states);
   std::vector<std::vector<Value>> map;
   Builder b(body, map);
   for (std::uint32_t k = 0; k < count; ++k) b.set_state(first + k);

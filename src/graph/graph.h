@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -93,8 +94,8 @@ class Graph {
   std::vector<RuntimeSource> runtime_sources_;
 };
 
-/// Builds a Graph. Equal nodes merge, so common subexpressions need no pass. Inside an
-/// OriginOverride new nodes get that origin.
+/// Builds a Graph. Equal nodes on one device merge, so common subexpressions need no pass. Inside
+/// an OriginOverride new nodes get that origin.
 class Builder {
  public:
   /// `record_requirements`: only `capture` does; rewrites pass the graph's own list on.
@@ -104,17 +105,20 @@ class Builder {
 
   Value input(Type type, std::string name, Ref<SharedVariable> shared,
               std::vector<SizeId> elements = {});
+  /// Output 0 of a node on the device of its first input.
   Value add(const OpDef& op, std::vector<Value> inputs, Attrs attrs = {},
-            std::shared_ptr<const Graph> inner = nullptr);  // output 0
+            std::shared_ptr<const Graph> inner = nullptr);
+  Value add_on(DeviceId device, const OpDef& op, std::vector<Value> inputs, Attrs attrs = {},
+               std::shared_ptr<const Graph> inner = nullptr);
   Value constant(std::shared_ptr<const Array> value);
   Value constant(double value, const Type& like);  // a 0-d constant of like.dtype
   /// Copies a node of another graph onto new inputs.
   Value copy(const Node& node, std::vector<Value> inputs);
   /// Copies node `id` of a graph with this builder's sizes onto inputs of equal types: nothing is
   /// inferred again, so it is quick and its run-time sizes keep their symbols. `inner`: stands for
-  /// the node's own inner graph, with the same types.
+  /// the node's own inner graph, with the same types; `device`: for its own one.
   Value keep(const Graph& from, std::uint32_t id, std::vector<Value> inputs,
-             std::shared_ptr<const Graph> inner = nullptr);
+             std::shared_ptr<const Graph> inner = nullptr, std::optional<DeviceId> device = {});
   Value keep(std::uint32_t id, std::vector<Value> inputs) {  // a node of this builder
     return keep(graph_, id, std::move(inputs));
   }
@@ -147,7 +151,7 @@ class Builder {
   /// The equal node there is, or kNone.
   static constexpr std::uint32_t kNone = 0xffffffff;
   std::uint32_t find(std::size_t hash, const Node& like, std::span<const Value> inputs,
-                     const Graph* inner) const;
+                     const Graph* inner, DeviceId device) const;
   void remember(std::size_t hash, std::uint32_t id);
 
   /// Once per pair of sizes: the first op that asks is the one to name.
@@ -162,9 +166,8 @@ class Builder {
   std::size_t remembered_ = 0;
 };
 
-/// The body of a loop with its states, `count` inputs from `first` on, as storage: the results that
-/// follow from them are updates.
-Graph states_as_updates(const Graph& body, std::uint32_t first, std::uint32_t count);
+/// The body of a loop with its states as storage: the results that follow from them are updates.
+Graph states_as_updates(const Node& loop);
 
 /// Checks ids, order, types (by inferring again) and the table of inputs. An internal error names
 /// `where`, the node and its neighbourhood.

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/origin_marks.h"
+#include "expr/loop_shape.h"
 
 namespace snug {
 
 std::string word_for(const Node& node) {
-  if (node.inner && node.attrs.flag("blocks")) return "slices of the batch";
+  if (node.inner && LoopShape::of(node.attrs).blocks) return "slices of the batch";
   if (const std::string_view word = word_of(node.origin); !word.empty()) return std::string(word);
   return node.inner ? "scan" : std::string(node.op->name);
 }

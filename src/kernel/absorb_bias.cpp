@@ -21,10 +21,11 @@ class Absorber {
     for (const Update& u : g.updates()) readers_[u.value.node].push_back(kNobody);
   }
 
-  std::optional<Graph> run() {
+  std::optional<Graph> run(RuleCounts& counts) {
     bool any = false;
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) any |= find(id);
     if (!any) return std::nullopt;
+    std::size_t with_relu = 0, without = 0;
     std::vector<std::vector<Value>> map;
     Builder b(g_, map);
     for (auto id = static_cast<std::uint32_t>(g_.inputs().size()); id < g_.nodes().size(); ++id) {
@@ -35,6 +36,7 @@ class Absorber {
       const Parts parts = *parts_of(last_[id]);
       const Node& dot = g_.node(parts.dot);
       const bool relu = last_[id] != id;
+      ++(relu ? with_relu : without);
       OriginOverride origin(word_of(dot.origin).empty()
                                 ? with_word(dot.origin, relu ? "dot, add, relu" : "dot, add")
                                 : dot.origin);
@@ -42,6 +44,8 @@ class Absorber {
       map[id] = {b.add(kAffineOp, {moved(dot.inputs[0]), moved(dot.inputs[1]), moved(parts.bias)},
                        Attrs{{"relu", relu}})};
     }
+    if (without) counts.emplace_back("dot(a, b) + row -> affine(a, b, row)", without);
+    if (with_relu) counts.emplace_back("relu(dot(a, b) + row) -> affine(a, b, row)", with_relu);
     return std::move(b).finish_as(g_, map);
   }
 
@@ -146,8 +150,8 @@ const OpDef kAffineOp = {
     .reference = affine_reference,
 };
 
-Graph absorb_bias(const Graph& graph, LibraryTable library) {
-  return Absorber(graph, library).run().value_or(graph);
+std::optional<Graph> absorb_bias(const Graph& graph, LibraryTable library, RuleCounts& counts) {
+  return Absorber(graph, library).run(counts);
 }
 
 }  // namespace snug

@@ -136,16 +136,24 @@ class Turner {
     plain_.resize(g.nodes().size());
   }
 
-  Graph run() {
+  /// Nothing if no op on images is better with channels last.
+  std::optional<Graph> run(RuleCounts& counts) {
+    std::size_t images = 0, others = 0;
     for (auto id = static_cast<std::uint32_t>(g_.inputs().size()); id < g_.nodes().size(); ++id) {
       OriginOverride origin(g_.node(id).origin);
-      if (!turn(id)) {
+      if (turn(id)) {
+        ++(image_op(*g_.node(id).op) ? images : others);
+      } else {
         for (Value v : g_.node(id).inputs) plain(v);
         b_.keep_all(g_, id, plain_);
       }
     }
+    if (images == 0) return std::nullopt;
     for (Value v : g_.outputs()) plain(v);
     for (const Update& u : g_.updates()) plain(u.value);
+    counts.emplace_back("op on images -> the op on images with channels last", images);
+    if (others) counts.emplace_back("f(x) -> f(x with channels last)", others);
+    if (turned_) counts.emplace_back("x -> x with channels last", turned_);
     return std::move(b_).finish_as(g_, plain_);
   }
 
@@ -186,6 +194,7 @@ class Turner {
       const Value given = plain(v);
       const OriginOverride origin(as_channels_last(current_origin()));
       values[v.output] = shuffled(given, {kToLast.begin(), kToLast.end()});
+      ++turned_;
     }
     return *values[v.output];
   }
@@ -291,14 +300,17 @@ class Turner {
   Builder b_;
   std::vector<std::vector<std::optional<Value>>> last_;
   std::unordered_set<Value, ValueHash> natively_plain_;
+  std::size_t turned_ = 0;
 };
 
 }  // namespace
 
-Graph prefer_channels_last(const Graph& graph, LibraryTable library) {
+std::optional<Graph> prefer_channels_last(const Graph& graph, LibraryTable library,
+                                          RuleCounts& counts) {
   bool any = false;
   for (const Node& n : graph.nodes()) any |= image_op(*n.op) != nullptr;
-  return any ? Turner(graph, library).run() : graph;
+  if (!any) return std::nullopt;
+  return Turner(graph, library).run(counts);
 }
 
 }  // namespace snug

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "expr/loop_shape.h"
 #include "kernel/cluster.h"
 #include "kernel/emit_cluster.h"
 
@@ -67,8 +68,9 @@ class Fuser {
 
   /// The states of a loop may take over the storage of what they start from.
   static void add_states_in_place(const Program& p, const Node& n, Task& t) {
-    auto first = static_cast<std::uint32_t>(n.attrs.integer("n_seq"));
-    auto count = static_cast<std::uint32_t>(n.attrs.integer("n_state"));
+    const LoopShape shape = LoopShape::of(n.attrs);
+    const auto first = static_cast<std::uint32_t>(shape.sequences),
+               count = static_cast<std::uint32_t>(shape.states);
     for (std::uint32_t k = 0; k < count; ++k) {
       Value initial = t.reads[first + k];
       bool whole = p.places.at(n.inputs[1 + first + k]).root == n.inputs[1 + first + k];

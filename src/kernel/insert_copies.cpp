@@ -28,17 +28,24 @@ class Inserter {
     for (const GraphInput& in : g.inputs()) note_contiguous(map_[in.value.node][0]);
   }
 
-  Graph run() {
+  /// Nothing if no value needs a copy.
+  std::optional<Graph> run(RuleCounts& counts) {
     for (std::uint32_t id = static_cast<std::uint32_t>(g_.inputs().size()); id < g_.nodes().size();
          ++id)
       add(id);
     std::vector<Value> outputs;
     std::vector<Update> updates;
     // An update keeps its value if it can, so that it may be computed in place; outputs copy.
-    for (Update u : g_.updates()) {
+    const std::int64_t of_operands = copies_;
+    for (Update u : g_.updates())
       updates.push_back({u.input, own(map_[u.value.node][u.value.output])});
-    }
     for (Value v : g_.outputs()) outputs.push_back(own(map_[v.node][v.output]));
+    if (copies_ == 0) return std::nullopt;
+    const auto count = [&](std::string_view what, std::int64_t n) {
+      if (n) counts.emplace_back(what, static_cast<std::size_t>(n));
+    };
+    count("operand -> copy in a layout that a library, a loop or a reshape takes", of_operands);
+    count("result -> copy, as it is a leaf, a view or not alone", copies_ - of_operands);
     return std::move(b_).finish(std::move(outputs), std::move(updates));
   }
 
@@ -137,6 +144,8 @@ const OpDef kCopyOp = {
     .scalar = [](ScalarBuilder& s, const Attrs&) { return s.arg(0); },
 };
 
-Graph insert_copies(const Graph& g, LibraryTable library) { return Inserter(g, library).run(); }
+std::optional<Graph> insert_copies(const Graph& g, LibraryTable library, RuleCounts& counts) {
+  return Inserter(g, library).run(counts);
+}
 
 }  // namespace snug

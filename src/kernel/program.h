@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "graph/graph.h"
 #include "kernel/kernel_spec.h"
 #include "kernel/library.h"
+#include "rewrite/rules.h"
 
 namespace snug {
 
@@ -58,28 +60,31 @@ struct FuseOptions {
   std::uint32_t max_operands = 24;
 };
 
-/// Lets values that are images have their channels as the last axis where a library call prefers
-/// that: elementwise ops, reductions and what else need not care follow, so that images are turned
-/// only where they meet an op that needs them as the user has them.
-Graph prefer_channels_last(const Graph& graph, LibraryTable library);
-
-/// Hands sums of a product and a row to the library that does the product, where that saves a
-/// kernel.
-Graph absorb_bias(const Graph& graph, LibraryTable library);
-
-/// Inserts copies where memory needs them: inputs of library calls in layouts they do not take,
-/// reshapes of strided values, and outputs and updates that are views, leaves or not distinct.
-Graph insert_copies(const Graph& graph, LibraryTable library);
-
 /// Groups elementwise ops, views and reductions into kernels; the rest are library calls, size
 /// tasks and loops. Needs: insert_copies.
 Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& options = {});
 
-/// The graph of a program with the float32 values that its forward tasks make and its backward
-/// tasks read kept in bfloat16 in between, at half the memory: forward tasks read them as they are,
-/// so only derivatives change. Lossy: only if asked for. Values that decide something (which one is
-/// the largest, an index), outputs, and those that together are a hundredth of all stay exact.
-Graph round_activations(const Program& program);
+// The passes behind placement, in the order of `all_passes()`: each gives the graph it makes, or
+// nothing if there was nothing to do.
+
+/// Lets values that are images have their channels as the last axis where a library call prefers
+/// that: elementwise ops, reductions and what else need not care follow, so that images are turned
+/// only where they meet an op that needs them as the user has them.
+std::optional<Graph> prefer_channels_last(const Graph&, LibraryTable, RuleCounts&);
+
+/// Hands sums of a product and a row to the library that does the product, where that saves a
+/// kernel.
+std::optional<Graph> absorb_bias(const Graph&, LibraryTable, RuleCounts&);
+
+/// Inserts copies where memory needs them: inputs of library calls in layouts they do not take,
+/// reshapes of strided values, and outputs and updates that are views, leaves or not distinct.
+std::optional<Graph> insert_copies(const Graph&, LibraryTable, RuleCounts&);
+
+/// The float32 values that forward tasks make and backward tasks read are kept in bfloat16 in
+/// between, at half the memory: forward tasks read them as they are, so only derivatives change.
+/// Lossy: only if asked for. Values that decide something (which one is the largest, an index),
+/// outputs, and those that together are a hundredth of all stay exact. Needs: insert_copies.
+std::optional<Graph> round_activations(const Graph&, LibraryTable, const FuseOptions&, RuleCounts&);
 
 /// Every value that has memory is written once, before it is read; every output has memory.
 void verify(const Program& program);

@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "base/origin_marks.h"
+#include "expr/loop_shape.h"
 #include "kernel/program.h"
 
 namespace snug {
@@ -11,7 +12,7 @@ constexpr std::int64_t kUnknownSize = 64;  // of an axis, where it is not known
 constexpr double kSmallShare = 0.01;       // of the bytes that are kept: not worth rounding
 constexpr std::int64_t kShared = -1;       // the reader of a value that kernels read
 
-bool over_slices(const Node& n) { return n.inner && n.attrs.flag("blocks"); }
+bool over_slices(const Node& n) { return n.inner && LoopShape::of(n.attrs).blocks; }
 
 /// A decision that rounding may turn: which of several values is the largest, an index. Comparisons
 /// by size are none: their answer is that of a point nearby.
@@ -47,8 +48,11 @@ class Rounder {
     choose();
   }
 
-  Graph run() {
-    if (chosen_.empty()) return g_;
+  std::optional<Graph> run(RuleCounts& counts) {
+    if (chosen_.empty()) return std::nullopt;
+    counts.emplace_back(
+        "value -> kept for the backward part in bfloat16: lossy, derivatives change",
+        chosen_.size());
     for (std::uint32_t id : order()) add(id);
     return std::move(b_).finish_as(g_, map_);
   }
@@ -313,6 +317,9 @@ const OpDef kFromBfloat16Op = {
     .scalar = convert,
 };
 
-Graph round_activations(const Program& program) { return Rounder(program).run(); }
+std::optional<Graph> round_activations(const Graph& graph, LibraryTable library,
+                                       const FuseOptions& options, RuleCounts& counts) {
+  return Rounder(fuse(graph, library, options)).run(counts);
+}
 
 }  // namespace snug

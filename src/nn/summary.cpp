@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "base/bytes.h"
+#include "expr/loop_shape.h"
 #include "expr/op_def.h"
 
 namespace snug::nn {
@@ -25,7 +26,7 @@ double iterations(const Apply& loop) {
   const Expr& given = loop.inputs[0];
   if (!given->elements.empty() && given->elements_known[0])
     return static_cast<double>(given->elements[0]);
-  return loop.attrs.integer("n_seq") > 0 ? count({loop.inputs[1].type().shape[0]}) : 0;
+  return LoopShape::of(loop.attrs).sequences > 0 ? count({loop.inputs[1].type().shape[0]}) : 0;
 }
 
 double flops_of(const Apply& a) {

@@ -1,30 +1,15 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "expr/loop_shape.h"
 #include "ops/computed.h"
 #include "ops/rules.h"
 
 namespace snug::ops {
 namespace {
 
-/// The parts of a loop's operands: count, sequences, states, captures. `blocks`: an iteration sees
-/// ceil(rows / count) rows of each sequence (the last one fewer) instead of one element, and
-/// outputs are joined instead of stacked.
-struct Parts {
-  std::size_t n_seq, n_state, n_out;
-  bool blocks;
-  explicit Parts(const Attrs& a)
-      : n_seq(static_cast<std::size_t>(a.integer("n_seq"))),
-        n_state(static_cast<std::size_t>(a.integer("n_state"))),
-        n_out(static_cast<std::size_t>(a.integer("n_out"))),
-        blocks(a.flag("blocks")) {}
-  std::size_t seq(std::size_t k) const { return 1 + k; }
-  std::size_t state(std::size_t k) const { return 1 + n_seq + k; }
-  std::size_t captures() const { return 1 + n_seq + n_state; }
-};
-
 /// The body takes the index, an element per sequence, the states and the captures.
-void check_params(const Infer& f, const Parts& parts) {
+void check_params(const Infer& f, const LoopShape& parts) {
   const std::vector<Expr>& params = f.attrs.lambda("body")->params;
   SNUG_CHECK(params.size() == f.count(), "loop: {} parameters for {} operands", params.size(),
              f.count());
@@ -41,20 +26,20 @@ void check_params(const Infer& f, const Parts& parts) {
 }
 
 void loop_rule(Infer& f) {
-  const Parts parts(f.attrs);
+  const LoopShape parts = LoopShape::of(f.attrs);
   SizeTable& t = f.sizes;
-  SNUG_CHECK(
-      parts.n_seq <= f.count() && parts.n_state <= f.count() && parts.captures() <= f.count(),
-      "loop: {} operands", f.count());
+  SNUG_CHECK(parts.sequences <= f.count() && parts.states <= f.count() &&
+                 parts.first_seen_by_all() <= f.count(),
+             "loop: {} operands", f.count());
   SNUG_CHECK(f.count() > 0, "loop: no operands");
   f.require_ndim(0, 0);
   require_discrete(f, 0);
   const SizeId count = f.size_element(0);
   require_nonnegative(f, count, "the number of iterations");
-  for (std::size_t k = 0; k < parts.n_seq; ++k) {
-    const Type& x = f.in(parts.seq(k));
+  for (std::size_t k = 0; k < parts.sequences; ++k) {
+    const Type& x = f.in(parts.sequence(k));
     if (x.ndim() == 0) f.error(Fault::Type, fmt::format("sequence {} has no axis to run over", k));
-    f.require_equal(x.dims[0], parts.blocks ? f.in(parts.seq(0)).dims[0] : count,
+    f.require_equal(x.dims[0], parts.blocks ? f.in(parts.sequence(0)).dims[0] : count,
                     parts.blocks
                         ? fmt::format("sequence {} is not as long as sequence 0", k)
                         : fmt::format("sequence {} is not as long as the number of iterations", k));
@@ -69,9 +54,9 @@ void loop_rule(Infer& f) {
         type.dims.push_back(d >= 0 ? t.constant(d) : t.symbol({}));
       results.push_back(type);
     }
-  SNUG_CHECK(parts.n_out <= results.size() && results.size() == parts.n_state + parts.n_out,
+  SNUG_CHECK(parts.outputs <= results.size() && results.size() == parts.states + parts.outputs,
              "loop: the body has {} results", results.size());
-  for (std::size_t k = 0; k < parts.n_state; ++k) {
+  for (std::size_t k = 0; k < parts.states; ++k) {
     const Type& before = f.in(parts.state(k));
     const Type& after = results[k];
     if (before.dtype != after.dtype || before.ndim() != after.ndim() ||
@@ -87,17 +72,17 @@ void loop_rule(Infer& f) {
                       fmt::format("state {} changes its size on axis {}", k, axis));
     f.out(before);
   }
-  for (std::size_t k = 0; k < parts.n_out; ++k) {
-    const Type& one = results[parts.n_state + k];
+  for (std::size_t k = 0; k < parts.outputs; ++k) {
+    const Type& one = results[parts.states + k];
     if (one.ndim() == 8 && !parts.blocks)
       f.error(Fault::Type, fmt::format("output {} would have more than 8 dimensions", k));
     Type out;
     out.dtype = one.dtype;
     if (parts.blocks) {
-      if (one.ndim() == 0 || parts.n_seq == 0)
+      if (one.ndim() == 0 || parts.sequences == 0)
         f.error(Fault::Type, fmt::format("output {} has no axis to join", k));
       out.dims = one.dims;
-      out.dims[0] = f.in(parts.seq(0)).dims[0];
+      out.dims[0] = f.in(parts.sequence(0)).dims[0];
       out.broadcast = one.broadcast & 0xfe;
     } else {
       out.dims.push_back(count);
@@ -109,18 +94,18 @@ void loop_rule(Infer& f) {
 }
 
 void loop_reference(const ReferenceArgs& r) {
-  const Parts parts(r.attrs);
+  const LoopShape parts = LoopShape::of(r.attrs);
   const std::int64_t count = r.x[0]->i[0];
   std::vector<RefTensor> states;
-  for (std::size_t k = 0; k < parts.n_state; ++k) states.push_back(*r.x[parts.state(k)]);
-  std::vector<std::int64_t> filled(parts.n_out, 0);
+  for (std::size_t k = 0; k < parts.states; ++k) states.push_back(*r.x[parts.state(k)]);
+  std::vector<std::int64_t> filled(parts.outputs, 0);
   for (std::int64_t step = 0; step < count; ++step) {
     std::vector<RefTensor> args;
     RefTensor index = RefTensor::zeros(DType::I64, {});
     index.i[0] = step;
     args.push_back(std::move(index));
-    for (std::size_t k = 0; k < parts.n_seq; ++k) {
-      const RefTensor& x = *r.x[parts.seq(k)];
+    for (std::size_t k = 0; k < parts.sequences; ++k) {
+      const RefTensor& x = *r.x[parts.sequence(k)];
       std::int64_t inner = 1;
       for (std::size_t axis = 1; axis < x.shape.size(); ++axis) inner *= x.shape[axis];
       Dims shape = x.shape;
@@ -138,126 +123,167 @@ void loop_reference(const ReferenceArgs& r) {
       args.push_back(std::move(element));
     }
     for (const RefTensor& s : states) args.push_back(s);
-    for (std::size_t k = parts.captures(); k < r.x.size(); ++k) args.push_back(*r.x[k]);
+    for (std::size_t k = parts.first_seen_by_all(); k < r.x.size(); ++k) args.push_back(*r.x[k]);
     std::vector<RefTensor> results = r.inner(args);
-    for (std::size_t k = 0; k < parts.n_state; ++k) states[k] = results[k];
-    for (std::size_t k = 0; k < parts.n_out; ++k) {
-      const RefTensor& one = results[parts.n_state + k];
-      RefTensor& all = r.y[parts.n_state + k];
+    for (std::size_t k = 0; k < parts.states; ++k) states[k] = results[k];
+    for (std::size_t k = 0; k < parts.outputs; ++k) {
+      const RefTensor& one = results[parts.states + k];
+      RefTensor& all = r.y[parts.states + k];
       for (std::int64_t e = 0; e < one.size(); ++e) all.set(filled[k] + e, one.at(e));
       filled[k] += one.size();
     }
   }
-  for (std::size_t k = 0; k < parts.n_state; ++k) r.y[k] = states[k];
+  for (std::size_t k = 0; k < parts.states; ++k) r.y[k] = states[k];
 }
 
 Expr reversed(const Expr& x) { return snug::slice_axis(x, 0, Expr(), Expr(), Expr(-1)); }
 
 /// The loop backwards. Its body is the gradient of the forward body; the states before each
 /// iteration come from running the loop again with them as outputs.
+class LoopGradient {
+ public:
+  explicit LoopGradient(const GradArgs& g)
+      : g_(g), parts_(LoopShape::of(g.attrs)), body_(*g.attrs.lambda("body")) {}
+
+  Exprs run() {
+    seed();
+    lambda_->results = body_results();
+    // Backwards, iteration r does what iteration count - 1 - r did.
+    const Expr& count = g_.x[0];
+    const Expr r = snug::input({DType::I64, {}, 0}), length = snug::input(count.type());
+    lambda_->results =
+        substitute(lambda_->results, {{param(0), snug::cast(length, DType::I64) - 1 - r}});
+    for (const Expr& e : topological(lambda_->results)) used_.insert(e.get());
+    lambda_->params.push_back(r);
+    inputs_.push_back(count);
+    pass_sequences();
+    const std::size_t n_seq = inputs_.size() - 1;
+    for (std::size_t k = 0; k < dstate_.size(); ++k) pass(dstate_[k], dstate_init_[k]);
+    for (std::size_t k = 0; k < captures_.size(); ++k)
+      pass(dcapture_[k], snug::zeros_like(g_.x[captures_[k]]));
+    for (std::size_t k = parts_.first_seen_by_all(); k < g_.x.size(); ++k)
+      pass_if_used(param(k), [&] { return g_.x[k]; });
+    pass_if_used(length, [&] { return count; });
+    const std::size_t n_state = dstate_.size() + captures_.size();
+    return derivatives(apply_all(ops::loop, std::move(inputs_),
+                                 loop_attrs(n_seq, n_state, sequences_.size(), lambda_)),
+                       n_state);
+  }
+
+ private:
+  const Expr& param(std::size_t k) const { return body_.params[k]; }
+  bool wanted(std::size_t operand) const {
+    return g_.wanted[operand] && is_continuous(g_.x[operand].dtype());
+  }
+
+  /// What the gradient of the body flows in by and out to.
+  void seed() {
+    dresults_.resize(body_.results.size());
+    for (std::size_t k = 0; k < parts_.states; ++k) {
+      const std::size_t operand = parts_.state(k);
+      if (!is_continuous(g_.x[operand].dtype())) continue;
+      states_.push_back(operand);
+      dstate_.push_back(snug::input(param(operand).type()));
+      dstate_init_.push_back(g_.dy[k] ? g_.dy[k] : snug::zeros_like(g_.x[operand]));
+      dresults_[k] = dstate_.back();
+      wrt_.push_back(param(operand));
+    }
+    for (std::size_t k = 0; k < parts_.outputs; ++k) {
+      const Expr& dy = g_.dy[parts_.states + k];
+      if (!dy) continue;
+      dout_.push_back(snug::input(body_.results[parts_.states + k].type()));
+      dout_sequences_.push_back(dy);
+      dresults_[parts_.states + k] = dout_.back();
+    }
+    for (std::size_t k = 0; k < parts_.sequences; ++k)
+      if (wanted(parts_.sequence(k))) {
+        sequences_.push_back(parts_.sequence(k));
+        wrt_.push_back(param(parts_.sequence(k)));
+      }
+    for (std::size_t k = parts_.first_seen_by_all(); k < g_.x.size(); ++k)
+      if (wanted(k)) {
+        captures_.push_back(k);
+        wrt_.push_back(param(k));
+        dcapture_.push_back(snug::input(param(k).type()));
+      }
+  }
+
+  /// The new states: derivatives by states, and those by captures, summed up; then the outputs, by
+  /// elements of sequences.
+  Exprs body_results() const {
+    const Exprs inner = g_.inner_grad(body_.results, dresults_, wrt_);
+    Exprs results, outputs;
+    std::size_t at = 0;
+    const auto next = [&](std::size_t operand) {
+      const Expr& d = inner[at++];
+      return d ? d : snug::zeros_like(param(operand));
+    };
+    for (std::size_t operand : states_) results.push_back(next(operand));
+    for (std::size_t operand : sequences_) outputs.push_back(next(operand));
+    for (std::size_t k = 0; k < captures_.size(); ++k, ++at)
+      results.push_back(inner[at] ? dcapture_[k] + inner[at] : dcapture_[k]);
+    results.insert(results.end(), outputs.begin(), outputs.end());
+    return results;
+  }
+
+  void pass(const Expr& p, const Expr& x) {
+    lambda_->params.push_back(p);
+    inputs_.push_back(x);
+  }
+  template <class F>
+  void pass_if_used(const Expr& p, F&& x) {
+    if (used_.count(p.get())) pass(p, x());
+  }
+
+  /// Sequences, states as they were before each iteration, and derivatives of outputs, all from
+  /// their ends.
+  void pass_sequences() {
+    for (std::size_t k = 0; k < parts_.sequences; ++k)
+      pass_if_used(param(parts_.sequence(k)), [&] { return reversed(g_.x[parts_.sequence(k)]); });
+    std::vector<std::size_t> kept;  // states whose values the backward body reads
+    for (std::size_t k = 0; k < parts_.states; ++k)
+      if (used_.count(param(parts_.state(k)).get())) kept.push_back(k);
+    if (!kept.empty()) {
+      auto again = std::make_shared<Lambda>();
+      again->params = body_.params;
+      again->results.assign(body_.results.begin(),
+                            body_.results.begin() + static_cast<std::ptrdiff_t>(parts_.states));
+      for (std::size_t k : kept) again->results.push_back(param(parts_.state(k)));
+      Exprs histories = apply_all(ops::loop, {g_.x.begin(), g_.x.end()},
+                                  loop_attrs(parts_.sequences, parts_.states, kept.size(), again));
+      for (std::size_t k = 0; k < kept.size(); ++k)
+        pass(param(parts_.state(kept[k])), reversed(histories[parts_.states + k]));
+    }
+    for (std::size_t k = 0; k < dout_.size(); ++k)
+      pass_if_used(dout_[k], [&] { return reversed(dout_sequences_[k]); });
+  }
+
+  /// By operand of the loop, from the results of the backward one.
+  Exprs derivatives(const Exprs& back, std::size_t n_state) const {
+    Exprs out(g_.x.size());
+    for (std::size_t k = 0; k < states_.size(); ++k) out[states_[k]] = back[k];
+    for (std::size_t k = 0; k < captures_.size(); ++k) out[captures_[k]] = back[states_.size() + k];
+    for (std::size_t k = 0; k < sequences_.size(); ++k)
+      out[sequences_[k]] = reversed(back[n_state + k]);
+    return out;
+  }
+
+  const GradArgs& g_;
+  const LoopShape parts_;
+  const Lambda& body_;
+  std::vector<std::size_t> states_, sequences_, captures_;  // operands
+  Exprs dresults_, wrt_;                                    // of the body
+  Exprs dstate_, dstate_init_, dcapture_, dout_, dout_sequences_;
+  std::shared_ptr<Lambda> lambda_ = std::make_shared<Lambda>();  // the backward body
+  Exprs inputs_;                                                 // of the backward loop
+  std::unordered_set<Variable*> used_;                           // by the backward body
+};
+
 Exprs loop_grad(const GradArgs& g) {
-  const Parts parts(g.attrs);
-  const Lambda& body = *g.attrs.lambda("body");
-  if (parts.blocks)
+  if (LoopShape::of(g.attrs).blocks)
     fail(Fault::Unsupported, "loop: a loop over blocks has no gradient",
          "differentiate the loop before it is cut into blocks");
-  const Expr& count = g.x[0];
-  auto param = [&](std::size_t k) -> const Expr& { return body.params[k]; };
-
-  // What the gradient of the body flows in by and out to.
-  Exprs dresults(body.results.size()), wrt;
-  Exprs dstate, dstate_init, dcapture, dout, dout_sequences;
-  std::vector<std::size_t> states, sequences, captures;  // operand numbers
-  for (std::size_t k = 0; k < parts.n_state; ++k) {
-    const std::size_t operand = parts.state(k);
-    if (!is_continuous(g.x[operand].dtype())) continue;
-    states.push_back(operand);
-    dstate.push_back(snug::input(param(operand).type()));
-    dstate_init.push_back(g.dy[k] ? g.dy[k] : snug::zeros_like(g.x[operand]));
-    dresults[k] = dstate.back();
-    wrt.push_back(param(operand));
-  }
-  for (std::size_t k = 0; k < parts.n_out; ++k) {
-    const Expr& dy = g.dy[parts.n_state + k];
-    if (!dy) continue;
-    dout.push_back(snug::input(body.results[parts.n_state + k].type()));
-    dout_sequences.push_back(dy);
-    dresults[parts.n_state + k] = dout.back();
-  }
-  for (std::size_t k = 0; k < parts.n_seq; ++k)
-    if (g.wanted[parts.seq(k)] && is_continuous(g.x[parts.seq(k)].dtype())) {
-      sequences.push_back(parts.seq(k));
-      wrt.push_back(param(parts.seq(k)));
-    }
-  for (std::size_t k = parts.captures(); k < g.x.size(); ++k)
-    if (g.wanted[k] && is_continuous(g.x[k].dtype())) {
-      captures.push_back(k);
-      wrt.push_back(param(k));
-      dcapture.push_back(snug::input(param(k).type()));
-    }
-  Exprs inner = g.inner_grad(body.results, dresults, wrt);
-
-  Exprs results;
-  std::size_t at = 0;
-  for (std::size_t k = 0; k < states.size(); ++k, ++at)
-    results.push_back(inner[at] ? inner[at] : snug::zeros_like(param(states[k])));
-  Exprs outputs;
-  for (std::size_t k = 0; k < sequences.size(); ++k, ++at)
-    outputs.push_back(inner[at] ? inner[at] : snug::zeros_like(param(sequences[k])));
-  for (std::size_t k = 0; k < captures.size(); ++k, ++at)
-    results.push_back(inner[at] ? dcapture[k] + inner[at] : dcapture[k]);
-  results.insert(results.end(), outputs.begin(), outputs.end());
-
-  // Backwards, iteration r does what iteration count - 1 - r did.
-  Expr r = snug::input({DType::I64, {}, 0}), length = snug::input(count.type());
-  results = substitute(results, {{param(0), snug::cast(length, DType::I64) - 1 - r}});
-  std::unordered_set<Variable*> used;
-  for (const Expr& e : topological(results)) used.insert(e.get());
-
-  auto lambda = std::make_shared<Lambda>();
-  lambda->results = results;
-  lambda->params.push_back(r);
-  Exprs inputs{count};
-  auto pass = [&](const Expr& p, const Expr& x) {
-    lambda->params.push_back(p);
-    inputs.push_back(x);
-  };
-  for (std::size_t k = 0; k < parts.n_seq; ++k)
-    if (used.count(param(parts.seq(k)).get()))
-      pass(param(parts.seq(k)), reversed(g.x[parts.seq(k)]));
-  std::vector<std::size_t> kept;  // states whose values the backward body reads
-  for (std::size_t k = 0; k < parts.n_state; ++k)
-    if (used.count(param(parts.state(k)).get())) kept.push_back(k);
-  if (!kept.empty()) {
-    auto again = std::make_shared<Lambda>();
-    again->params = body.params;
-    again->results.assign(body.results.begin(),
-                          body.results.begin() + static_cast<std::ptrdiff_t>(parts.n_state));
-    for (std::size_t k : kept) again->results.push_back(param(parts.state(k)));
-    Exprs histories = apply_all(ops::loop, {g.x.begin(), g.x.end()},
-                                loop_attrs(parts.n_seq, parts.n_state, kept.size(), again));
-    for (std::size_t k = 0; k < kept.size(); ++k)
-      pass(param(parts.state(kept[k])), reversed(histories[parts.n_state + k]));
-  }
-  for (std::size_t k = 0; k < dout.size(); ++k)
-    if (used.count(dout[k].get())) pass(dout[k], reversed(dout_sequences[k]));
-  const std::size_t n_seq = inputs.size() - 1;
-  for (std::size_t k = 0; k < dstate.size(); ++k) pass(dstate[k], dstate_init[k]);
-  for (std::size_t k = 0; k < captures.size(); ++k)
-    pass(dcapture[k], snug::zeros_like(g.x[captures[k]]));
-  for (std::size_t k = parts.captures(); k < g.x.size(); ++k)
-    if (used.count(param(k).get())) pass(param(k), g.x[k]);
-  if (used.count(length.get())) pass(length, count);
-
-  const std::size_t n_state = dstate.size() + captures.size();
-  Exprs back =
-      apply_all(ops::loop, std::move(inputs), loop_attrs(n_seq, n_state, sequences.size(), lambda));
-  Exprs out(g.x.size());
-  for (std::size_t k = 0; k < states.size(); ++k) out[states[k]] = back[k];
-  for (std::size_t k = 0; k < captures.size(); ++k) out[captures[k]] = back[states.size() + k];
-  for (std::size_t k = 0; k < sequences.size(); ++k)
-    out[sequences[k]] = reversed(back[n_state + k]);
-  return out;
+  return LoopGradient(g).run();
 }
 
 }  // namespace
@@ -277,11 +303,9 @@ const OpDef loop = {
 
 Attrs loop_attrs(std::size_t n_seq, std::size_t n_state, std::size_t n_out,
                  std::shared_ptr<const Lambda> body) {
-  return {{"n_seq", static_cast<std::int64_t>(n_seq)},
-          {"n_state", static_cast<std::int64_t>(n_state)},
-          {"n_out", static_cast<std::int64_t>(n_out)},
-          {"body", std::move(body)},
-          {"blocks", false}};
+  Attrs attrs = LoopShape{n_seq, n_state, n_out}.attrs();
+  attrs.set("body", std::move(body));
+  return attrs;
 }
 
 namespace {

@@ -5,7 +5,8 @@
 #include <limits>
 #include <unordered_map>
 
-#include "backend/reference/evaluate_sizes.h"
+#include "cost/nodes.h"
+#include "expr/evaluate_sizes.h"
 
 namespace snug {
 namespace {
@@ -26,10 +27,11 @@ class Placer {
  public:
   Placer(const Graph& graph, const std::vector<DeviceInfo>& devices, const PlaceHints& hints)
       : graph_(graph), devices_(devices), n_(graph.nodes().size()) {
-    sizes_ = evaluate_sizes(graph.sizes(),
-                            [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
-                              return guess(s, id, done, hints);
-                            });
+    sizes_.resize(graph.sizes().nodes().size());
+    evaluate_sizes(graph.sizes(), sizes_,
+                   [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
+                     return guess(s, id, done, hints);
+                   });
     measure();
   }
 
@@ -62,12 +64,10 @@ class Placer {
     };
     auto moved = [&](Value v, DeviceId from, DeviceId to) {
       if (from == to) return v;
-      Value t = b.add(transfer_op, {v}, Attrs{{"device", static_cast<std::int64_t>(to)}});
-      if (t.node >= trace.reason_of.size() || trace.reason_of[t.node] == 0) {
-        b.set_device(t.node, to);
+      Value t = b.add_on(to, transfer_op, {v}, Attrs{{"device", static_cast<std::int64_t>(to)}});
+      if (t.node >= trace.reason_of.size() || trace.reason_of[t.node] == 0)
         note(t.node,
              fmt::format("brings a value from {} to {}", devices_[from].name, devices_[to].name));
-      }
       return t;
     };
     trace.reasons.clear();
@@ -83,10 +83,10 @@ class Placer {
           Value here = map[v.node][v.output];
           inputs.push_back(decides_sizes_only(node, k) ? here : moved(here, at_[v.node], at_[id]));
         }
-        Value v = b.keep(graph_, id, std::move(inputs));
+        Value v = b.keep(graph_, id, std::move(inputs), nullptr, at_[id]);
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
       }
-      b.set_device(map[id][0].node, at_[id]);
+      if (id < graph_.inputs().size()) b.set_device(map[id][0].node, at_[id]);
       note(map[id][0].node, reason(id));
       for (const Graph::RuntimeSource& s : graph_.runtime_sources())
         if (s.value.node == id)

@@ -4,9 +4,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "cost/tasks.h"
 #include "kernel/task_words.h"
 #include "plan/offload.h"
-#include "plan/predict_task.h"
 
 namespace snug {
 namespace {
@@ -295,8 +295,8 @@ const MemoryPlan* Fitter::packed(Point& point) {
   return point.valid ? &point.packed : nullptr;
 }
 
-Fitted Fitter::fitted(const Point& point) const {
-  Fitted f;
+Planned Fitter::fitted(const Point& point) const {
+  Planned f;
   f.schedule = schedule_of(point);
   f.plan = point.packed;
   std::set<std::uint32_t> again;
@@ -309,7 +309,7 @@ Fitted Fitter::fitted(const Point& point) const {
   return f;
 }
 
-std::optional<Fitted> Fitter::fit(std::uint64_t budget) {
+std::optional<Planned> Fitter::fit(std::uint64_t budget) {
   if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
   if (bound() > budget) return std::nullopt;
   find_points();

@@ -10,14 +10,6 @@
 
 namespace snug {
 
-struct Fitted {
-  Schedule schedule;
-  MemoryPlan plan;
-  std::vector<std::string> recomputed;  // tasks that run again
-  double seconds = 0;                   // predicted
-  double plain_seconds = 0;             // of the plan that runs every task once
-};
-
 /// How low an arena can be.
 struct Floor {
   std::uint64_t bound = 0;     // no plan is lower: what always lives, and the largest single task
@@ -75,7 +67,7 @@ class Fitter {
 
   /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
   /// the smallest. None if none was found. A larger budget never gives a slower plan.
-  std::optional<Fitted> fit(std::uint64_t budget);
+  std::optional<Planned> fit(std::uint64_t budget);
   /// No plan is lower, whatever runs again.
   std::uint64_t bound() const { return frontier_.bound; }
   /// Needs the frontier.
@@ -86,7 +78,7 @@ class Fitter {
   void find_points();
   void add_points_with_offloads(const Schedule& plain);
   Schedule schedule_of(const Point& point) const;
-  Fitted fitted(const Point& point) const;
+  Planned fitted(const Point& point) const;
   /// Null if the plan breaks a rule of schedules.
   const MemoryPlan* packed(Point& point);
 
@@ -96,7 +88,7 @@ class Fitter {
   std::vector<double> seconds_;  // per task
   Frontier own_;
   Frontier& frontier_;
-  Fitted plain_;
+  Planned plain_;
 };
 
 }  // namespace snug

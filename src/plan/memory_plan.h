@@ -24,6 +24,16 @@ struct MemoryPlan {
   bool proved() const { return bytes == bound; }  // no plan of this schedule is lower
 };
 
+/// A schedule with its plan; serves every set of sizes whose buffers are each no larger.
+struct Planned {
+  Schedule schedule;
+  MemoryPlan plan;
+  CallKind kind;
+  std::vector<std::string> recomputed;    // tasks that run again
+  double seconds = 0, plain_seconds = 0;  // predicted: of this plan, and if nothing ran again
+  std::uint64_t bound = 0;                // no arena for these tasks is lower
+};
+
 enum class PackEffort : std::uint8_t {
   Quick,     // first fit in a few orders: inside of searches
   Thorough,  // and a search where that leaves a gap: for plans that are kept

@@ -1,11 +1,12 @@
-#include "rewrite/bfloat16.h"
-
 #include <algorithm>
 
+#include "rewrite/passes.h"
 #include "rewrite/values.h"
 
 namespace snug {
 namespace {
+
+constexpr std::string_view kRule = "a * b -> float32(bfloat16(a) * bfloat16(b))";
 
 bool is_product(const Node& n) {
   constexpr std::string_view kOps[] = {"batched_dot", "conv2d", "conv2d_grad_input",
@@ -16,18 +17,16 @@ bool is_product(const Node& n) {
 
 }  // namespace
 
-Graph multiply_in_bfloat16(const Graph& graph) {
+std::optional<Graph> multiply_in_bfloat16(const Graph& graph, RuleCounts& counts) {
   std::vector<std::vector<Value>> map;
   Builder b(graph, map);
   map.resize(graph.nodes().size());
-  std::unordered_map<const Graph*, std::shared_ptr<const Graph>> inner;
+  std::size_t changed = 0;
   for (auto id = static_cast<std::uint32_t>(graph.inputs().size()); id < graph.nodes().size();
        ++id) {
     const Node& n = graph.node(id);
     if (!is_product(n)) {
-      std::shared_ptr<const Graph>* body = n.inner ? &inner[n.inner.get()] : nullptr;
-      if (body && !*body) *body = std::make_shared<Graph>(multiply_in_bfloat16(*n.inner));
-      b.keep_all(graph, id, map, body ? *body : nullptr);
+      b.keep_all(graph, id, map);
       continue;
     }
     OriginOverride origin(n.origin);
@@ -37,7 +36,10 @@ Graph multiply_in_bfloat16(const Graph& graph) {
       inputs.push_back(i < data_inputs(n) ? cast(b, v, DType::BF16) : v);
     }
     map[id] = {cast(b, b.add(*n.op, std::move(inputs), n.attrs), DType::F32)};
+    ++changed;
   }
+  if (changed == 0) return std::nullopt;
+  counts.emplace_back(kRule, changed);
   return std::move(b).finish_as(graph, map);
 }
 

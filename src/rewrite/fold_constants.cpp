@@ -1,4 +1,4 @@
-#include "backend/reference/interpret_graph.h"
+#include "reference/interpret_graph.h"
 #include "rewrite/passes.h"
 #include "rewrite/values.h"
 

@@ -1,5 +1,3 @@
-#include "rewrite/micro_batches.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +7,10 @@
 #include <set>
 #include <tuple>
 
+#include "expr/loop_shape.h"
 #include "graph/words.h"
 #include "rewrite/batch_analysis.h"
+#include "rewrite/passes.h"
 #include "rewrite/values.h"
 
 namespace snug {
@@ -98,6 +98,7 @@ class Splitter {
       : g_(g),
         batch_(batch),
         info_(analyse_batch(g, batch)),
+        count_(count),
         outer_(g, map_),
         inner_map_(g.nodes().size()) {
     SizeTable& t = outer_.sizes();
@@ -107,20 +108,25 @@ class Splitter {
     block_ = t.ceil_div(batch.rows, steps_);
   }
 
-  Graph run(MicroBatchTrace& trace) {
+  /// Nothing if only small integer vectors have rows.
+  std::optional<Graph> run(PassNotes& notes) {
     const auto first = static_cast<std::uint32_t>(g_.inputs().size());
     const auto end = static_cast<std::uint32_t>(g_.nodes().size());
     for (std::uint32_t id = first; id < end; ++id)
       if (!info(id).inside() && info(id).kind != BatchKind::After) keep_outside(id);
     collect();
-    if (states_.empty() && results_.empty()) return g_;  // only small integer vectors have rows
+    if (states_.empty() && results_.empty()) return std::nullopt;
     build_body();
     add_loop();
     for (std::uint32_t id = first; id < end; ++id)
       if (!info(id).inside() && info(id).kind == BatchKind::After) outer_.keep_all(g_, id, map_);
-    trace.batch = g_.sizes().describe(batch_.rows, g_.input_names());
-    trace.accumulated = states_.size();
-    for (std::uint32_t id = first; id < end; ++id) trace.inside += info(id).inside();
+    std::size_t inside = 0;
+    for (std::uint32_t id = first; id < end; ++id) inside += info(id).inside();
+    notes.counts.emplace_back("op -> the op on a slice, in the loop", inside);
+    if (!states_.empty())
+      notes.counts.emplace_back("value -> summed up over the slices", states_.size());
+    notes.text = fmt::format("the {} rows of the batch run in at most {} slices",
+                             g_.sizes().describe(batch_.rows, g_.input_names()), count_);
     return std::move(outer_).finish_as(g_, map_);
   }
 
@@ -431,12 +437,9 @@ class Splitter {
         elements = outer_.sizes().mul(elements, dims[k]);
       inputs.push_back(outer_size(elements));
     }
-    Attrs attrs{{"n_seq", static_cast<std::int64_t>(sequence_values_.size())},
-                {"n_state", static_cast<std::int64_t>(states_.size())},
-                {"n_out", static_cast<std::int64_t>(results_.size())},
-                {"blocks", true}};
+    const LoopShape shape{sequence_values_.size(), states_.size(), results_.size(), true};
     OriginOverride origin(g_.node(states_.empty() ? results_[0].node : states_[0]).origin);
-    Value loop = outer_.add(find_op("loop"), std::move(inputs), std::move(attrs), body_);
+    Value loop = outer_.add(find_op("loop"), std::move(inputs), shape.attrs(), body_);
     std::uint32_t output = 0;
     for (std::uint32_t id : states_) map_[id] = {{loop.node, output++}};
     for (Value result : results_) {
@@ -452,6 +455,7 @@ class Splitter {
   const Batch& batch_;
   std::vector<BatchInfo> info_;
   std::vector<std::vector<Value>> map_;
+  std::int64_t count_;
   Builder outer_;
   SizeId block_ = 0, steps_ = 0;
 
@@ -475,7 +479,7 @@ class Splitter {
 
 }  // namespace
 
-Graph split_batch(const Graph& given, std::int64_t count, MicroBatchTrace& trace) {
+std::optional<Graph> split_batch(const Graph& given, std::int64_t count, PassNotes& notes) {
   Graph graph = given;
   Batch batch = find_batch(graph);
   // Sizes that have become one may show others; each time there is one size less.
@@ -496,9 +500,7 @@ Graph split_batch(const Graph& given, std::int64_t count, MicroBatchTrace& trace
                     "into slices",
                     *rows),
         "leave the first size of the input open", graph.node(batch.sources[0]).origin);
-  Graph out = Splitter(graph, batch, count).run(trace);
-  verify(out, "split_batch");
-  return out;
+  return Splitter(graph, batch, count).run(notes);
 }
 
 }  // namespace snug

@@ -5,8 +5,8 @@
 
 namespace snug {
 
-// The passes, in the order of `kPasses`. Each gives the graph it makes, or nothing if no rule
-// fitted. The tables of rules are in the file of the same name.
+// The passes before placement, in the order of `all_passes()`. Each gives the graph it makes, or
+// nothing if no rule fitted. The tables of rules are in the file of the same name.
 
 /// One form for what can be written in several ways.   transpose(transpose(x)) -> x,  1 + x -> x +
 /// 1 Gives: constants last and operands by age in commutative ops; no chain of dimshuffles, of
@@ -41,6 +41,22 @@ std::optional<Graph> pool_without_index(const Graph&, RuleCounts&);
 /// Ops that exist for the sake of the rules before become loops.   softmax(x) -> exp(x - max(x)) /
 /// ..
 std::optional<Graph> expand(const Graph&, RuleCounts&);
+
+/// Products and convolutions of float32 done in bfloat16, which some CPUs do many times as fast:
+/// dot(a, b) -> float32(dot(bfloat16(a), bfloat16(b)))
+/// Sums stay float32, and so does all else, parameters and their updates included. Lossy: only if
+/// asked for.
+std::optional<Graph> multiply_in_bfloat16(const Graph&, RuleCounts&);
+
+/// The batch runs in `count` slices of equal size (the last may be smaller): what depends on its
+/// rows becomes a loop over slices, so that it needs the memory of one.
+/// sum(f(x)) -> loop over rows b of x: s = s + sum(f(b))
+/// Sums over the batch are added up slice by slice, so they round differently; random numbers are
+/// the same. The batch is axis 0 of the first argument that has an axis, and of all values of its
+/// size; with no such argument, axis 0 of the slices of shared variables (`data[i*n:(i+1)*n]`).
+/// A Value error names what needs more than its own row (batch normalisation, a sort of rows).
+/// Needs: lifted sizes, and ops with a rule for slices.
+std::optional<Graph> split_batch(const Graph&, std::int64_t count, PassNotes&);
 
 /// The rules of each pass, for listings and tests.
 const RuleTable& canonicalize_rules();

@@ -44,6 +44,12 @@ struct CodeRule {
 /// How often each rule fired, by its text.
 using RuleCounts = std::vector<std::pair<std::string_view, std::size_t>>;
 
+/// What a pass says of what it did.
+struct PassNotes {
+  RuleCounts counts;
+  std::string text;
+};
+
 /// A family of rules, parsed and sorted by the op of the root. Rules are tried in their order,
 /// formulas first.
 class RuleTable {

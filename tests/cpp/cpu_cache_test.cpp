@@ -132,19 +132,19 @@ TEST(CpuCache, DirectoriesOthersMayWriteAreRefused) {
   TempDir dir;
   fs::create_directory(dir.path);
   fs::permissions(dir.path, fs::perms::all);
-  EXPECT_FALSE(CodeCache(dir.path).on());
+  EXPECT_FALSE(DiskCache(dir.path).on());
   fs::permissions(dir.path, fs::perms::owner_all | fs::perms::group_write);
-  EXPECT_FALSE(CodeCache(dir.path).on());
+  EXPECT_FALSE(DiskCache(dir.path).on());
   fs::permissions(dir.path, fs::perms::owner_all);
-  EXPECT_TRUE(CodeCache(dir.path).on());
+  EXPECT_TRUE(DiskCache(dir.path).on());
   CpuJit jit(HostCpu::detect(), "/proc/no/such/place");
   EXPECT_TRUE(works(jit.compile(add_number(1)), 1)) << "works without a cache";
 }
 
 TEST(CpuCache, SizeIsLimited) {
   TempDir dir;
-  CodeCache cache(dir.path, 100000);
-  CodeCache::Entry entry{"symbol", std::string(9000, 'x')};
+  DiskCache cache(dir.path, 100000);
+  DiskCache::Entry entry{"symbol", std::string(9000, 'x')};
   for (std::uint64_t i = 0; i < 40; ++i) {
     cache.store({i, i}, entry);
     cache.load({0, 0});  // in use: stays

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/reference/interpret_graph.h"
 #include "graph/capture.h"
 #include "ops/functions.h"
+#include "reference/interpret_graph.h"
 
 /// Runs expressions by the reference interpreter, for tests of ops and gradients.
 namespace snug::testing {

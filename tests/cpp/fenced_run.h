@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compile.h"
+#include "expr/evaluate_sizes.h"
 #include "graph/capture.h"
 
 /// Compiled functions that run on memory of the test, which sees what they touch.
@@ -88,7 +89,7 @@ class FencedRun {
     const Schedule& s = exe->planned->schedule;
     const Graph& g = lowered_->program.graph;
     sizes_.resize(g.sizes().nodes().size());
-    evaluate_sizes(g.sizes(), symbols_, sizes_);
+    evaluate_sizes(g.sizes(), sizes_, symbols_);
     buffers.assign(s.buffers.size(), nullptr);
     pointers_.resize(exe->max_operands);
     descs_.resize(exe->max_operands);

@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "backend/reference/interpret_graph.h"
+#include "autodiff/grad.h"
 #include "graph/capture.h"
+#include "reference/interpret_graph.h"
 
 /// Small graphs from text, for golden files and tests:
 ///
@@ -17,8 +18,8 @@
 ///   y = tanh(x) + 1.0              a name
 ///   return sum(y, axis=[1]), shape(y)
 ///
-/// Calls are ops of the table; operands of elementwise ops are aligned at the last axis. 1 is an
-/// int8, 1.0 a float32, true a bool.
+/// Calls are ops of the table, relu(x) and grad(cost, x); operands of elementwise ops are aligned
+/// at the last axis, windows of pools are 2 x 2. 1 is an int8, 1.0 a float32, true a bool.
 namespace snug::testing {
 
 struct TextGraph {
@@ -233,6 +234,25 @@ class TextParser {
     if (name == "item") return apply(find_op("slice"), x, {{"spec", Attrs::Ints{1, 1, 0, 0}}});
     if (name == "slice" || name == "slice_set") return apply(find_op(name), x, {{"spec", ints}});
     if (name == "concatenate") return apply(find_op(name), x, {{"axis", ints[0]}});
+    if (name == "relu") {
+      const Expr zero(0.0F);
+      return elementwise("switch", {elementwise("le", {x[0], zero}), zero, x[0]});
+    }
+    if (name == "grad") return snug::grad(x[0], x[1]);
+    if (name == "sort") return apply(find_op(name), x, {{"axis", ints[0]}});
+    if (name == "conv2d")
+      return apply(find_op(name), x,
+                   {{"pad", Attrs::Ints{0, 0, 0, 0}},
+                    {"stride", Attrs::Ints{1, 1}},
+                    {"dilation", Attrs::Ints{1, 1}},
+                    {"flip", false},
+                    {"groups", std::int64_t{1}}});
+    if (name == "max_pool")
+      return apply(find_op(name), x,
+                   {{"window", Attrs::Ints{2, 2}},
+                    {"stride", Attrs::Ints{2, 2}},
+                    {"pad", Attrs::Ints{0, 0, 0, 0}},
+                    {"partial", false}});
     if (has(find_op(name), kElementwise)) return elementwise(name, std::move(x));
     return apply(find_op(name), std::move(x));
   }

@@ -1,4 +1,4 @@
-// Every routine of cpu_library() against loops written here, with guard bytes around outputs and
+// Every routine of host_library() against loops written here, with guard bytes around outputs and
 // workspace, on one and on two threads.
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
+#include "backend/host_library.h"
 #include "backend/native/copy.h"
-#include "backend/onednn/cpu_library.h"
 #include "error_of.h"
 
 namespace snug {
@@ -130,7 +130,7 @@ struct Call {
   Call(const Call&) = delete;
 
   const LibraryEntry& entry() const {
-    const LibraryEntry* e = find_library(cpu_library(), node);
+    const LibraryEntry* e = find_library(host_library(), node);
     if (!e) throw std::runtime_error("no entry");
     return *e;
   }
@@ -248,7 +248,7 @@ void check_product(const Array& x, const Array& y, const Array& c, const std::st
 }
 
 TEST(Library, TableIsSortedAndEntriesAreFoundByDtype) {
-  const LibraryTable table = cpu_library();
+  const LibraryTable table = host_library();
   EXPECT_TRUE(std::is_sorted(table.begin(), table.end(),
                              [](const auto& a, const auto& b) { return a.op < b.op; }));
   const auto library = [](DType t) {

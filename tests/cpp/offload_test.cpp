@@ -93,11 +93,11 @@ struct Offloaded {
 TEST(Offload, PlansAreMonotoneAndTheCheckerFindsFaults) {
   const Offloaded o;
   Fitter fitter(o.lowered->program, o.tasks.sizes, false);
-  const Fitted plain = *fitter.fit(0);
+  const Planned plain = *fitter.fit(0);
   const std::uint64_t smallest = fitter.floor().smallest;
   EXPECT_LT(smallest, plain.plan.bytes / 2);
   double before = HUGE_VAL;
-  Fitted last;
+  Planned last;
   for (std::uint64_t budget = smallest; budget <= plain.plan.bytes + 4096; budget += 65536) {
     const auto fitted = fitter.fit(budget);
     ASSERT_TRUE(fitted) << budget;

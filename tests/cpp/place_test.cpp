@@ -142,6 +142,33 @@ TEST(Place, UpdatesGoHome) {
   verify_placement(g, "test");
 }
 
+TEST(Place, WhatRebuildsAGraphKeepsItsDevices) {
+  Expr x = input({DType::F32, {-1, -1}, 0}, "x");
+  Expr w = shared(Array::zeros(DType::F32, {4096, 4096}), "w");
+  Expr product = apply(find_op("dot"), {x, w});
+  std::vector<Expr> inputs{x}, outputs{apply(find_op("tanh"), {product})};
+  const Graph captured = capture({inputs, outputs, {}, {}, false}).graph;
+  PlaceTrace trace;
+  const Graph placed = place(captured, {cpu(), gpu()}, trace, {.shapes = {{4096, 4096}}});
+  ASSERT_EQ(find(placed, "dot")->device, 1);
+  std::vector<std::vector<Value>> map;
+  Builder b(placed, map);
+  for (std::uint32_t id = placed.inputs().size(); id < placed.nodes().size(); ++id)
+    b.keep_all(placed, id, map);
+  // What is added is where its operand is, and equal nodes of two devices are two.
+  const Value on_device = map[placed.inputs()[1].value.node][0];
+  const Value here = b.add(find_op("exp"), {on_device}),
+              there = b.add_on(0, find_op("exp"), {on_device});
+  EXPECT_EQ(b.node(here).device, 1);
+  EXPECT_EQ(b.node(there).device, 0);
+  EXPECT_NE(here.node, there.node);
+  EXPECT_EQ(b.add(find_op("exp"), {on_device}).node, here.node);
+  const Graph again = std::move(b).finish_as(placed, map);
+  verify_placement(again, "test");
+  EXPECT_EQ(again.node(again.inputs()[1].value).device, 1);
+  EXPECT_EQ(print(again), print(placed));
+}
+
 TEST(Place, TheCheckerSeesACrossing) {
   TextGraph t = graph_from("x: float32 (n)\nreturn tanh(exp(x))\n");
   std::vector<std::vector<Value>> map;

@@ -1,9 +1,11 @@
 // Predicted times follow the rates of a device and the shapes of tasks, and nothing else.
 #include <gtest/gtest.h>
 
-#include "api/function_impl.h"
+#include "compile.h"
+#include "cost/nodes.h"
+#include "cost/tasks.h"
+#include "graph/capture.h"
 #include "place/place.h"
-#include "plan/predict_task.h"
 #include "snug.h"
 
 namespace snug {

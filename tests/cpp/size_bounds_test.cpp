@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/executable.h"
+#include "expr/evaluate_sizes.h"
 
 namespace snug {
 namespace {
@@ -25,7 +26,7 @@ TEST(SizeBounds, HoldEveryValue) {
           for (std::int64_t x = alow; x <= ahigh; ++x)
             for (std::int64_t y = blow; y <= bhigh; ++y) {
               std::int64_t symbols[] = {x, y};
-              evaluate_sizes(t, symbols, values);
+              evaluate_sizes(t, values, symbols);
               for (SizeId r : results) {
                 ASSERT_LE(bounds.low[r], values[r]) << t.describe(r) << " at " << x << ", " << y;
                 ASSERT_GE(bounds.high[r], values[r]) << t.describe(r) << " at " << x << ", " << y;

@@ -90,7 +90,7 @@ TEST_P(Models, PlansFollowTheBudget) {
   const std::uint64_t low = floor.bound - floor.bound / 50;
   for (std::uint64_t k = 0; k < kBudgets; ++k) {
     const std::uint64_t budget = low + (plain - low) * k / (kBudgets - 1);
-    const std::optional<Fitted> f = fitter.fit(budget);
+    const std::optional<Planned> f = fitter.fit(budget);
     if (!f) {
       EXPECT_LT(budget, floor.smallest);
       EXPECT_EQ(before, 0u) << "a smaller budget was met";
@@ -121,8 +121,8 @@ TEST(Sweep, PlansAreTheSameAgain) {
     Fitter first(step.program(), step.sizes()), second(other.program(), other.sizes());
     const std::uint64_t low = first.floor().smallest, plain = first.fit(0)->plan.bytes;
     for (std::uint64_t k = 0; k <= 10; ++k) {
-      const std::optional<Fitted> a = first.fit(low + (plain - low) * k / 10);
-      const std::optional<Fitted> b = second.fit(low + (plain - low) * k / 10);
+      const std::optional<Planned> a = first.fit(low + (plain - low) * k / 10);
+      const std::optional<Planned> b = second.fit(low + (plain - low) * k / 10);
       ASSERT_TRUE(a && b);
       EXPECT_EQ(a->plan.offsets, b->plan.offsets) << name << " " << k;
       EXPECT_EQ(a->recomputed, b->recomputed);

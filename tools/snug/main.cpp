@@ -14,8 +14,8 @@
 
 #include "api/measure_device.h"
 #include "api/op_info.h"
-#include "backend/cpu/code_cache.h"
 #include "backend/native/blas_buffers.h"
+#include "base/disk_cache.h"
 #include "base/spelling.h"
 #include "commands.h"
 #include "expr/op_def.h"
@@ -67,7 +67,7 @@ struct CacheState {
 };
 
 CacheState cache_state() {
-  CacheState state{snug::CodeCache::default_directory(), {}, 0};
+  CacheState state{snug::DiskCache::default_directory(), {}, 0};
   std::error_code error;  // a directory that is not there has no entries
   for (const auto& entry : std::filesystem::directory_iterator(state.directory, error)) {
     if (entry.path().extension() != ".code" || !entry.is_regular_file(error)) continue;

@@ -136,11 +136,12 @@ std::vector<std::string> techniques(const MemoryReport& r) {
   return used;
 }
 
-std::string rates_remark() {
+/// Below predicted times: how far off they may be, if others used the machine.
+void print_rates_remark() {
   const snug::DeviceInfo* host = snug::measured_host_if_known();
-  if (!host || !host->measured_busy) return {};
-  return fmt::format("; rates measured on a busy machine, within a factor of {:.1f}",
-                     host->rate_factor);
+  if (!host || !host->measured_busy) return;
+  fmt::print("  rates were measured on a busy machine: within a factor of {:.1f}\n",
+             host->rate_factor);
 }
 
 nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const MemoryReport* report,
@@ -261,9 +262,10 @@ int plan(const PlanOptions& o) {
     return fits ? 0 : 1;
   }
   fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
-  if (r.seconds > 0)
-    fmt::print("  {:<18} {:>11}   predicted{}\n", "step time", snug::describe_seconds(r.seconds),
-               rates_remark());
+  if (r.seconds > 0) {
+    fmt::print("  {:<18} {:>11}   predicted\n", "step time", snug::describe_seconds(r.seconds));
+    print_rates_remark();
+  }
   if (budget == 0) return 0;
   if (fits) {
     const std::vector<std::string> used = techniques(r);
@@ -314,8 +316,8 @@ int fit(const PlanOptions& o) {
   const std::vector<std::string> used = techniques(advised);
   std::string flags = fmt::format("--batch {} --memory {}", found.advised.rows, o.memory);
   if (!used.empty()) flags += " --fit";
-  fmt::print("  snug plan {} {}\n  shows what it needs; times are predicted{}\n", o.model, flags,
-             rates_remark());
+  fmt::print("  snug plan {} {}\n  shows what it needs; times are predicted\n", o.model, flags);
+  print_rates_remark();
   return 0;
 }
 

@@ -44,7 +44,7 @@ constexpr Room compiling(std::size_t threads) {
 }
 
 /// Readable in a profile, and unlike any other.
-std::string symbol_of(const KernelSpec& spec, const CodeKey& key) {
+std::string symbol_of(const KernelSpec& spec, const CacheKey& key) {
   std::string name = spec.name.empty() ? "kernel" : spec.name.substr(0, 80);
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
@@ -56,10 +56,10 @@ std::string symbol_of(const KernelSpec& spec, const CodeKey& key) {
 struct CpuJit::Impl {
   HostCpu host;
   std::string environment;  // the part of every key that is not the spec
-  CodeCache cache;
+  DiskCache cache;
   LongMutex mutex;
   std::unique_ptr<orc::LLJIT> jit;  // made when first needed
-  std::map<CodeKey, KernelFn> known;
+  std::map<CacheKey, KernelFn> known;
   std::atomic<std::uint64_t> compiled{0}, from_disk{0}, from_memory{0};
 
   Impl(HostCpu h, const std::filesystem::path& directory) : host(std::move(h)), cache(directory) {
@@ -89,7 +89,7 @@ struct CpuJit::Impl {
     return *jit;
   }
 
-  KernelFn link(const CodeCache::Entry& code) {
+  KernelFn link(const DiskCache::Entry& code) {
     auto buffer = llvm::MemoryBuffer::getMemBufferCopy(code.object, code.symbol);
     orc::LLJIT& l = linker();
     check(l.addObjectFile(std::move(buffer)), "CpuJit");
@@ -106,7 +106,7 @@ CpuJit& CpuJit::instance() {
   return *jit;
 }
 
-CodeKey CpuJit::key_of(const KernelSpec& spec) const {
+CacheKey CpuJit::key_of(const KernelSpec& spec) const {
   return hash_bytes(impl_->environment + '\n' + serialise(spec));
 }
 
@@ -128,15 +128,15 @@ KernelFn CpuJit::compile(const KernelSpec& spec) {
 
 std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) {
   Impl& m = *impl_;
-  std::vector<CodeKey> keys;
+  std::vector<CacheKey> keys;
   for (const KernelSpec* spec : specs) keys.push_back(key_of(*spec));
   if (!specs.empty()) require_room(kLinking, "code of LLVM");
 
   std::lock_guard lock(m.mutex);
   struct Missing {
-    CodeKey key;
+    CacheKey key;
     const KernelSpec* spec;
-    CodeCache::Entry code;
+    DiskCache::Entry code;
   };
   std::vector<Missing> missing;
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -184,7 +184,7 @@ std::vector<KernelFn> CpuJit::compile(std::span<const KernelSpec* const> specs) 
     ++m.compiled;
   }
   std::vector<KernelFn> functions;
-  for (const CodeKey& key : keys) functions.push_back(m.known.at(key));
+  for (const CacheKey& key : keys) functions.push_back(m.known.at(key));
   return functions;
 }
 

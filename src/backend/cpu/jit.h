@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/code_cache.h"
 #include "backend/cpu/host_cpu.h"
+#include "base/disk_cache.h"
 #include "kernel/kernel_spec.h"
 
 namespace snug {
@@ -21,7 +21,7 @@ class CpuJit {
   };
 
   explicit CpuJit(HostCpu host = HostCpu::detect(),
-                  const std::filesystem::path& cache_directory = CodeCache::default_directory());
+                  const std::filesystem::path& cache_directory = DiskCache::default_directory());
   ~CpuJit();
   /// The one of the process; it lives until the process ends.
   static CpuJit& instance();
@@ -32,7 +32,7 @@ class CpuJit {
   KernelFn compile(const KernelSpec& spec);
   Counters counters() const;
 
-  CodeKey key_of(const KernelSpec& spec) const;
+  CacheKey key_of(const KernelSpec& spec) const;
   /// For people and tests: LLVM IR, and the object file.
   std::string listing(const KernelSpec& spec) const;
   std::string object_file(const KernelSpec& spec) const;

@@ -9,10 +9,10 @@
 #include "backend/native/call.h"
 #include "backend/native/conv_loops.h"
 #include "backend/native/conv_unfold.h"
-#include "backend/native/elements.h"
 #include "backend/native/gemm.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

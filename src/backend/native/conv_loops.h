@@ -1,7 +1,7 @@
 #pragma once
 #include "backend/native/conv.h"
-#include "backend/native/elements.h"
 #include "backend/native/parallel.h"
+#include "base/elements.h"
 
 namespace snug::native {
 

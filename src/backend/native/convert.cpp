@@ -4,8 +4,8 @@
 #include <immintrin.h>
 #endif
 
-#include "backend/native/elements.h"
 #include "backend/native/parallel.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

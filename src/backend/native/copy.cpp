@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backend/native/elements.h"
 #include "backend/native/nest.h"
 #include "backend/native/parallel.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

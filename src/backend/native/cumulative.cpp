@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "backend/native/call.h"
-#include "backend/native/elements.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
 #include "backend/native/vectors.h"
+#include "base/elements.h"
 #include "base/lines.h"
 
 namespace snug::native {

@@ -9,10 +9,10 @@
 #include "backend/native/blas_library.h"
 #include "backend/native/call.h"
 #include "backend/native/convert.h"
-#include "backend/native/elements.h"
 #include "backend/native/narrow.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

@@ -2,10 +2,10 @@
 #include <atomic>
 
 #include "backend/native/call.h"
-#include "backend/native/elements.h"
 #include "backend/native/nest.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 #include "base/label_error.h"
 
 namespace snug::native {

@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "backend/native/call.h"
-#include "backend/native/elements.h"
 #include "backend/native/parallel.h"
 #include "backend/native/pool_axis.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

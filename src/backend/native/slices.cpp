@@ -2,10 +2,10 @@
 
 #include "backend/native/call.h"
 #include "backend/native/copy.h"
-#include "backend/native/elements.h"
 #include "backend/native/nest.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 
 namespace snug::native {
 namespace {

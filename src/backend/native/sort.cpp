@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "backend/native/call.h"
-#include "backend/native/elements.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "base/elements.h"
 #include "base/lines.h"
 
 namespace snug::native {

@@ -1,13 +1,13 @@
 #include <algorithm>
 
 #include "backend/native/call.h"
-#include "backend/native/elements.h"
 #include "backend/native/gemm.h"
 #include "backend/native/narrow.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
 #include "backend/onednn/chain.h"
 #include "backend/onednn/routines.h"
+#include "base/elements.h"
 
 namespace snug::onednn {
 namespace {
@@ -117,7 +117,7 @@ Cut cut(const Product& p) {
 template <class T>
 void finish_rows(const ArgDesc& out, std::byte* data, const std::byte* bias, bool relu,
                  int threads) {
-  using E = native::Element<T>;
+  using E = Element<T>;
   const std::int64_t n = out.shape[1];
   T* to = reinterpret_cast<T*>(data);
   const T* row = reinterpret_cast<const T*>(bias);
@@ -136,7 +136,7 @@ void finish(const ArgDesc& out, const RunArgs& args, Epilogue e, int threads) {
   if (out.dtype == DType::F32)
     finish_rows<float>(out, args.out[0], args.in[2], e.relu, threads);
   else
-    finish_rows<native::BFloat>(out, args.out[0], args.in[2], e.relu, threads);
+    finish_rows<BFloat>(out, args.out[0], args.in[2], e.relu, threads);
 }
 
 /// A part of a product: where its operands begin, in bytes.

@@ -1,7 +1,7 @@
+#include "cost/nodes.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "place/place.h"
 
 namespace snug {
 namespace {

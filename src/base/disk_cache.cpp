@@ -1,4 +1,4 @@
-#include "backend/cpu/code_cache.h"
+#include "base/disk_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,9 +27,9 @@ constexpr const char* kTemporary = ".tmp-";
 
 struct Header {
   char magic[8];
-  CodeKey key;
+  CacheKey key;
   std::uint64_t symbol_bytes, object_bytes;
-  CodeKey hash;  // of symbol and object
+  CacheKey hash;  // of symbol and object
 };
 
 bool write_all(int fd, const void* data, std::size_t size) {
@@ -65,7 +65,7 @@ std::optional<std::string> read_own_file(const fs::path& path) {
   return result;
 }
 
-std::optional<CodeCache::Entry> parse(const std::string& bytes, const CodeKey& key) {
+std::optional<DiskCache::Entry> parse(const std::string& bytes, const CacheKey& key) {
   Header h{};
   if (bytes.size() < sizeof h) return std::nullopt;
   std::memcpy(&h, bytes.data(), sizeof h);
@@ -74,19 +74,19 @@ std::optional<CodeCache::Entry> parse(const std::string& bytes, const CodeKey& k
   if (h.symbol_bytes > rest || h.object_bytes != rest - h.symbol_bytes) return std::nullopt;
   std::string payload = bytes.substr(sizeof h);
   if (hash_bytes(payload) != h.hash) return std::nullopt;
-  return CodeCache::Entry{payload.substr(0, h.symbol_bytes), payload.substr(h.symbol_bytes)};
+  return DiskCache::Entry{payload.substr(0, h.symbol_bytes), payload.substr(h.symbol_bytes)};
 }
 
 }  // namespace
 
-std::string hex(const CodeKey& key) { return fmt::format("{:016x}{:016x}", key[0], key[1]); }
+std::string hex(const CacheKey& key) { return fmt::format("{:016x}{:016x}", key[0], key[1]); }
 
-CodeKey hash_bytes(const std::string& bytes) {
+CacheKey hash_bytes(const std::string& bytes) {
   XXH128_hash_t h = XXH3_128bits(bytes.data(), bytes.size());
   return {h.high64, h.low64};
 }
 
-fs::path CodeCache::default_directory() {
+fs::path DiskCache::default_directory() {
   if (const char* own = std::getenv("SNUG_CACHE_DIR")) return own;
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return fs::path(xdg) / "snug";
   if (const char* home = std::getenv("HOME"); home && *home)
@@ -94,7 +94,7 @@ fs::path CodeCache::default_directory() {
   return {};
 }
 
-CodeCache::CodeCache(fs::path directory, std::uint64_t max_bytes)
+DiskCache::DiskCache(fs::path directory, std::uint64_t max_bytes)
     : directory_(std::move(directory)), max_bytes_(max_bytes) {
   if (directory_.empty()) return;
   std::error_code ignored;
@@ -113,9 +113,9 @@ CodeCache::CodeCache(fs::path directory, std::uint64_t max_bytes)
   directory_.clear();
 }
 
-fs::path CodeCache::path_of(const CodeKey& key) const { return directory_ / (hex(key) + kSuffix); }
+fs::path DiskCache::path_of(const CacheKey& key) const { return directory_ / (hex(key) + kSuffix); }
 
-std::optional<CodeCache::Entry> CodeCache::load(const CodeKey& key) {
+std::optional<DiskCache::Entry> DiskCache::load(const CacheKey& key) {
   if (!on()) return std::nullopt;
   std::optional<std::string> bytes = read_own_file(path_of(key));
   if (!bytes) return std::nullopt;
@@ -124,7 +124,7 @@ std::optional<CodeCache::Entry> CodeCache::load(const CodeKey& key) {
   return entry;
 }
 
-void CodeCache::store(const CodeKey& key, const Entry& entry) {
+void DiskCache::store(const CacheKey& key, const Entry& entry) {
   if (!on()) return;
   static std::atomic<std::uint64_t> counter{0};
   fs::path temporary =
@@ -145,7 +145,7 @@ void CodeCache::store(const CodeKey& key, const Entry& entry) {
   if (!counted_ || bytes_ > max_bytes_) trim();
 }
 
-void CodeCache::trim() {
+void DiskCache::trim() {
   struct File {
     fs::path path;
     std::uint64_t bytes;

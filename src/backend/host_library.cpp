@@ -1,4 +1,4 @@
-#include "backend/onednn/cpu_library.h"
+#include "backend/host_library.h"
 
 #include "backend/native/routines.h"
 #include "backend/onednn/routines.h"
@@ -100,6 +100,6 @@ constexpr LibraryEntry kTable[] = {
 
 }  // namespace
 
-LibraryTable cpu_library() { return kTable; }
+LibraryTable host_library() { return kTable; }
 
 }  // namespace snug

@@ -1,4 +1,4 @@
-#include "backend/reference/interpret_graph.h"
+#include "reference/interpret_graph.h"
 
 #include <algorithm>
 #include <cmath>
@@ -239,8 +239,10 @@ class Sizes {
  private:
   void evaluate_all() {
     const SizeTable& sizes = graph_.sizes();
-    values_ = evaluate_sizes(
-        sizes, [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) -> std::int64_t {
+    values_.resize(sizes.nodes().size());
+    evaluate_sizes(
+        sizes, values_,
+        [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) -> std::int64_t {
           switch (s.kind) {
             case Symbol::Kind::Dim: return inputs_[s.input]->shape[s.index];
             case Symbol::Kind::Element: return element(*inputs_[s.input], s.index);

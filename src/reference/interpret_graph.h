@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/reference/evaluate_sizes.h"
+#include "expr/evaluate_sizes.h"
 #include "graph/graph.h"
 
 namespace snug {

@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
-namespace snug::native {
+namespace snug {
 
 // Storage types that C++ has no arithmetic for.
 struct Bool {
@@ -80,7 +80,7 @@ decltype(auto) visit(DType dtype, F&& f) {
     case DType::C64:
     case DType::C128: break;  // graphs have none
   }
-  internal_error("native::visit", "unknown dtype");
+  internal_error("visit", "unknown dtype");
 }
 
 /// Calls f(T{}) with an unsigned type of that many bytes, for routines that only move elements.
@@ -92,7 +92,7 @@ decltype(auto) visit_bytes(std::int64_t bytes, F&& f) {
     case 4: return f(std::uint32_t{});
     case 8: return f(std::uint64_t{});
   }
-  internal_error("native::visit_bytes", fmt::format("no element type of {} bytes", bytes));
+  internal_error("visit_bytes", fmt::format("no element type of {} bytes", bytes));
 }
 
-}  // namespace snug::native
+}  // namespace snug

@@ -1,4 +1,4 @@
-#include "backend/reference/evaluate_sizes.h"
+#include "expr/evaluate_sizes.h"
 
 #include "expr/shape_text.h"
 
@@ -12,6 +12,16 @@ std::vector<Dims> eval_shapes(const Infer::Requirement& r, std::span<const std::
 }
 
 }  // namespace
+
+void evaluate_sizes(const SizeTable& sizes, std::span<std::int64_t> values,
+                    std::span<const std::int64_t> symbols) {
+  evaluate_sizes(sizes, values,
+                 [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
+                   return s.kind == Symbol::Kind::Runtime && s.high != SizeTable::kNoSize
+                              ? done[s.high]
+                              : symbols[static_cast<std::size_t>(sizes.node(id).value)];
+                 });
+}
 
 bool holds(const Infer::Requirement& r, std::span<const std::int64_t> values) {
   return r.equal ? values[r.a] == values[r.b] : values[r.a] <= values[r.b];

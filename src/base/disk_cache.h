@@ -9,14 +9,14 @@
 
 namespace snug {
 
-using CodeKey = std::array<std::uint64_t, 2>;
-std::string hex(const CodeKey& key);
-CodeKey hash_bytes(const std::string& bytes);
+using CacheKey = std::array<std::uint64_t, 2>;
+std::string hex(const CacheKey& key);
+CacheKey hash_bytes(const std::string& bytes);
 
-/// Machine code on disk, in a directory only the user can write. Entries are checked by hash
-/// before use; a damaged one is deleted. Several processes may use one directory: entries are
-/// written aside and renamed.
-class CodeCache {
+/// Machine code and measured rates on disk, in a directory only the user can write. Entries are
+/// checked by hash before use; a damaged one is deleted. Several processes may use one directory:
+/// entries are written aside and renamed.
+class DiskCache {
  public:
   struct Entry {
     std::string symbol, object;
@@ -24,18 +24,18 @@ class CodeCache {
   static constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{256} << 20;
 
   /// Makes the directory. An empty path, or a directory others may write, turns the cache off.
-  explicit CodeCache(std::filesystem::path directory, std::uint64_t max_bytes = kDefaultMaxBytes);
+  explicit DiskCache(std::filesystem::path directory, std::uint64_t max_bytes = kDefaultMaxBytes);
   /// $SNUG_CACHE_DIR (empty: off), $XDG_CACHE_HOME/snug or ~/.cache/snug.
   static std::filesystem::path default_directory();
 
   bool on() const { return !directory_.empty(); }
   const std::filesystem::path& directory() const { return directory_; }
-  std::optional<Entry> load(const CodeKey& key);
+  std::optional<Entry> load(const CacheKey& key);
   /// Removes the entries used longest ago if the directory grows beyond its limit.
-  void store(const CodeKey& key, const Entry& entry);
+  void store(const CacheKey& key, const Entry& entry);
 
  private:
-  std::filesystem::path path_of(const CodeKey& key) const;
+  std::filesystem::path path_of(const CacheKey& key) const;
   void trim();
 
   std::filesystem::path directory_;

@@ -4,6 +4,6 @@
 namespace snug {
 
 /// Every op that a library or a hand-written routine does on the CPU.
-LibraryTable cpu_library();
+LibraryTable host_library();
 
 }  // namespace snug

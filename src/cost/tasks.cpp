@@ -1,8 +1,8 @@
-#include "plan/predict_task.h"
+#include "cost/tasks.h"
 
 #include <algorithm>
 
-#include "place/place.h"
+#include "cost/nodes.h"
 
 namespace snug {
 namespace {

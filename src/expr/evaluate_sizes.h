@@ -1,4 +1,5 @@
 #pragma once
+#include <concepts>
 #include <span>
 #include <vector>
 
@@ -7,18 +8,20 @@
 
 namespace snug {
 
-/// The value of every expression of `sizes`, in one forward loop; `value_of(symbol, id)` is asked
-/// for symbols. A symbol's bounds have smaller ids, so `value_of` may look at what is done so far.
-template <class F>
-std::vector<std::int64_t> evaluate_sizes(const SizeTable& sizes, F&& value_of) {
+/// The value of every expression of `sizes`, in one forward loop; `value_of(symbol, id, values)` is
+/// asked for symbols. A symbol's bounds have smaller ids, so it may look at what is done so far.
+template <std::invocable<const Symbol&, SizeId, std::span<const std::int64_t>> F>
+void evaluate_sizes(const SizeTable& sizes, std::span<std::int64_t> values, F&& value_of) {
   std::span<const SizeNode> nodes = sizes.nodes();
-  std::vector<std::int64_t> values(nodes.size());
   for (SizeId id = 0; id < nodes.size(); ++id)
     values[id] = nodes[id].op == SizeOp::Symbol
                      ? value_of(sizes.symbol_of(id), id, std::span<const std::int64_t>(values))
                      : evaluate(nodes[id], values);
-  return values;
 }
+/// The same from the values of the symbols, by symbol number. Run-time symbols get their upper
+/// bound, if they have one.
+void evaluate_sizes(const SizeTable& sizes, std::span<std::int64_t> values,
+                    std::span<const std::int64_t> symbols);
 
 inline Dims eval_dims(const SizeDims& dims, std::span<const std::int64_t> values) {
   Dims out;
