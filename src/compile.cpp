@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <mutex>
 
 #include "backend/cpu/jit.h"
+#include "backend/devices.h"
 #include "backend/host_library.h"
+#include "backend/native/blas_buffers.h"
+#include "backend/native/copy.h"
+#include "backend/native/parallel.h"
+#include "backend/onednn/routines.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
 #include "exec/fit_loops.h"
 #include "expr/loop_shape.h"
+#include "plan/queues.h"
 #include "target/device_info.h"
 
 namespace snug {
@@ -29,14 +36,35 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+struct ChosenDevices {
+  std::mutex mutex;
+  std::shared_ptr<const DeviceList> devices;
+  decltype(CompileOptions::pin) pin;
+};
+ChosenDevices& chosen_devices() {
+  static ChosenDevices chosen;
+  return chosen;
+}
+
+Graph place_all(const Graph& graph, const CompileOptions& options, PlaceTrace& trace) {
+  PlaceHints hints;
+  hints.runs = [&](DeviceId d, const Node& node) {
+    return (*options.devices)[d].runs(graph, node);
+  };
+  hints.pin = options.pin;
+  return place(graph, options.devices->infos(), trace, hints);
+}
+
 /// The stages after placement; loops bring their bodies along.
 std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions& options,
                                       PassTrace& trace) {
   auto out = std::make_unique<Lowered>();
   out->threads = options.threads;
-  const Graph laid = run_passes(PassStage::Layout, placed, {options, host_library()}, trace);
+  out->devices = options.devices;
+  const Libraries libraries = options.devices->libraries();
+  const Graph laid = run_passes(PassStage::Layout, placed, {options, libraries}, trace);
   check_interrupt();
-  out->program = fuse(laid, host_library(), {.strict_math = options.strict_math});
+  out->program = fuse(laid, libraries, {.strict_math = options.strict_math});
   verify(out->program);
   for (Task& t : out->program.tasks) {
     if (t.kind != Task::Kind::Loop) continue;
@@ -54,9 +82,26 @@ std::unique_ptr<Lowered> lower_placed(const Graph& placed, const CompileOptions&
 }
 
 void generate(Lowered& lowered) {
+  const Program& p = lowered.program;
   std::vector<const KernelSpec*> specs;
-  for (const Kernel& k : lowered.program.kernels) specs.push_back(&k.spec);
-  lowered.code = CpuJit::instance().compile(specs);
+  std::vector<std::uint32_t> kernels;
+  for (const Task& t : p.tasks)
+    if (t.kind == Task::Kind::Kernel && t.device == 0) {
+      kernels.push_back(t.index);
+      specs.push_back(&p.kernels[t.index].spec);
+    }
+  lowered.code.assign(p.kernels.size(), nullptr);
+  const std::vector<KernelFn> made = CpuJit::instance().compile(specs);
+  for (std::size_t k = 0; k < made.size(); ++k) lowered.code[kernels[k]] = made[k];
+  for (std::uint32_t id = 0; id < p.graph.nodes().size(); ++id) {
+    const Node& n = p.graph.node(id);
+    if (n.device == 0 || n.op->name != "constant") continue;
+    const Array& value = *n.attrs.array("value");
+    const auto bytes = static_cast<std::uint64_t>(value.bytes());
+    auto& there = lowered.constants[id];
+    there = lowered.devices->accelerator(n.device).allocate(bytes, "a constant");
+    there->write(there->data(), value.data, bytes);
+  }
   for (auto& [node, inner] : lowered.inner) generate(*inner);
 }
 
@@ -82,15 +127,39 @@ std::string memory_error_text(std::uint64_t needed, bool found, std::uint64_t bu
 
 }  // namespace
 
-std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
+void set_devices(std::shared_ptr<const DeviceList> devices, decltype(CompileOptions::pin) pin) {
+  ChosenDevices& chosen = chosen_devices();
+  const std::lock_guard lock(chosen.mutex);
+  chosen.devices = std::move(devices);
+  chosen.pin = std::move(pin);
+}
+
+void choose_devices(CompileOptions& options) {
+  if (options.devices) return;
+  ChosenDevices& chosen = chosen_devices();
+  const std::lock_guard lock(chosen.mutex);
+  options.devices = chosen.devices;
+  options.pin = chosen.pin;
+  if (options.devices) return;
+  options.devices = devices_of_process();
+  if (const std::size_t count = options.devices->size(); count > 1)  // scattered
+    options.pin = [count](std::uint32_t number, const Node&) {
+      return static_cast<std::uint8_t>((number * 0x9e3779b97f4a7c15U >> 40) % count);
+    };
+}
+
+std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& given,
                                CompileTrace& trace) {
   Stopwatch watch;
+  CompileOptions options = given;
+  choose_devices(options);
+  const Libraries libraries = options.devices->libraries();
   trace.passes = begin_passes(options);
   const Graph rewritten =
-      run_passes(PassStage::Rewrite, captured, {options, host_library()}, trace.passes);
+      run_passes(PassStage::Rewrite, captured, {options, libraries}, trace.passes);
   trace.rewrite_seconds = watch.lap();
   check_interrupt();
-  trace.placed = place(rewritten, {host_device()}, trace.place);
+  trace.placed = place_all(rewritten, options, trace.place);
   trace.place_seconds = watch.lap();
   std::unique_ptr<Lowered> out = lower_placed(trace.placed, options, trace.passes);
   trace.fuse_seconds = watch.lap();
@@ -127,9 +196,9 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                                            {options.recompute, options.find_smallest}, frontiers);
                  });
   bool found = floor.smallest > floor.bound;  // else the bound stands for it
-  if (fitted && options.budget && (too_much_stays || fitted->plan.bytes > room)) {
-    found = !techniques || fitted->plan.bytes == floor.bound;
-    if (found) floor.smallest = fitted->plan.bytes;
+  if (fitted && options.budget && (too_much_stays || fitted->plan.host().bytes > room)) {
+    found = !techniques || fitted->plan.host().bytes == floor.bound;
+    if (found) floor.smallest = fitted->plan.host().bytes;
     fitted.reset();
   }
   if (!fitted) {
@@ -147,9 +216,34 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                     option("micro_batches"), option("memory")));
   }
   auto planned = std::make_shared<Planned>(*std::move(fitted));
+  add_waits(planned->schedule, planned->plan);
+  verify_queues(planned->schedule, planned->plan);
   planned->bound = floor.bound;
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
+}
+
+MadeCode made_code() {
+  const CpuJit::Counters kernels = CpuJit::instance().counters();
+  return {kernels.compiled, kernels.from_disk,
+          static_cast<std::uint64_t>(onednn::primitives_made())};
+}
+
+void load_libraries_under_limits() { native::load_blas_under_limits(); }
+
+std::uint64_t library_bytes(const Executable& exe) {
+  return exe.blas_buffers ? native::BlasBuffers::bytes_needed() : 0;
+}
+
+void with_libraries(const Executable& exe, void* object, void (*run)(void*)) {
+  const native::OmpThreads alone(1);
+  const native::BlasBuffers buffers(exe.blas_buffers);
+  run(object);
+}
+
+void copy_elements(const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_desc,
+                   const std::byte* from, int threads) {
+  native::copy(to_desc, to, from_desc, from, threads);
 }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {

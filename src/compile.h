@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "exec/executable.h"
@@ -21,6 +22,13 @@ struct CompileTrace {
   double capture_seconds = 0, rewrite_seconds = 0, place_seconds = 0, fuse_seconds = 0,
          code_seconds = 0;
 };
+
+/// Where functions may run that are made from now on, and what their nodes are pinned to; nothing:
+/// where settings say. For tests.
+void set_devices(std::shared_ptr<const DeviceList> devices,
+                 decltype(CompileOptions::pin) pin = nullptr);
+/// Fills in the devices, unless there are some.
+void choose_devices(CompileOptions& options);
 
 /// Graph -> Program: once per function. It can be planned with, and run once it has code.
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
@@ -50,6 +58,29 @@ std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bound
                                         std::uint64_t fixed_bytes, const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user = nullptr);
+
+// What the host's backends do for calls; nobody else names a backend.
+
+/// What was made so far, for all functions of the process.
+struct MadeCode {
+  std::uint64_t kernels = 0, kernels_from_disk = 0, primitives = 0;
+};
+MadeCode made_code();
+/// Under limits of the process libraries take their room now, so that plans know what is left.
+void load_libraries_under_limits();
+/// What libraries take when the steps run, besides code and workspaces.
+std::uint64_t library_bytes(const Executable& executable);
+/// Calls run(object): meanwhile libraries use this thread alone, and have what they need for the
+/// steps.
+void with_libraries(const Executable& executable, void* object, void (*run)(void*));
+template <class F>
+void with_libraries(const Executable& executable, F&& run) {
+  with_libraries(executable, &run,
+                 [](void* f) { (*static_cast<std::remove_reference_t<F>*>(f))(); });
+}
+/// Elements into another layout of the same shape.
+void copy_elements(const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_desc,
+                   const std::byte* from, int threads);
 
 /// The libraries that compute an op on the host, the first choice first.
 std::vector<std::string_view> libraries_of(const OpDef& op);

@@ -27,10 +27,11 @@ std::optional<Graph> in_slices(const Graph& graph, const PassContext& c, PassNot
 }
 template <auto pass>
 std::optional<Graph> with_library(const Graph& graph, const PassContext& c, PassNotes& notes) {
-  return pass(graph, c.library, notes.counts);
+  return pass(graph, c.libraries, notes.counts);
 }
 std::optional<Graph> rounded(const Graph& graph, const PassContext& c, PassNotes& notes) {
-  return round_activations(graph, c.library, {.strict_math = c.options.strict_math}, notes.counts);
+  return round_activations(graph, c.libraries, {.strict_math = c.options.strict_math},
+                           notes.counts);
 }
 
 constexpr PassRow kPasses[] = {

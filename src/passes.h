@@ -21,7 +21,7 @@ enum class PassStage : std::uint8_t {
 /// What a pass may look at besides the graph.
 struct PassContext {
   const CompileOptions& options;
-  LibraryTable library;
+  Libraries libraries;
 };
 
 struct PassRow {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that no folder of src/ includes a later one, and that the headers of LLVM, oneDNN,
-OpenCL and of file formats stay inside their folders.
+"""Checks that no folder of src/ includes a later one, that the headers of LLVM, oneDNN, OpenCL and
+of file formats stay inside their folders, and that of what comes after them only compile knows
+backends.
 
 The order is SNUG_LAYERS in CMakeLists.txt. A layer is a folder (base) or a pair of files (compile
 is compile.h and compile.cpp). src/snug.h is for users: it may include all, no layer includes it.
@@ -73,8 +74,12 @@ def check_file(root: Path, file: Path, layers: list[str]) -> list[str]:
             faults.append(f"{where}: {own} includes {UMBRELLA}, which is for users")
             continue
         other = layer_of(target, layers)
-        if other is not None and layers.index(other) > layers.index(own):
+        if other is None:
+            continue
+        if layers.index(other) > layers.index(own):
             faults.append(f"{where}: {own} includes {target}, but {other} comes after {own}")
+        elif other.startswith("backend/") and not own.startswith("backend/") and own != "compile":
+            faults.append(f"{where}: {own} includes {target}, but only compile knows backends")
     return faults
 
 
@@ -90,6 +95,7 @@ def self_test() -> None:
         "src/graph/bad.h": ('#include "llvm/IR/Module.h"\n', "belongs to src/backend/cpu"),
         "src/api/bad.cpp": ("#include <oneapi/dnnl/dnnl.hpp>\n", "belongs to src/backend/onednn"),
         "src/api/bad2.cpp": ('#include "snug.h"\n', "which is for users"),
+        "src/api/bad3.cpp": ('#include "backend/cpu/cpu.h"\n', "only compile knows backends"),
         "src/snug.h": ('#include "api/function.h"\n', ""),
         "src/other/new.h": ("", "not in SNUG_LAYERS"),
         "tools/snug/main.cpp": ('#include "api/function.h"\n', ""),

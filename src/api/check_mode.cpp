@@ -95,11 +95,11 @@ constexpr int kPoison = 0xff;  // NaN for floats, far out of range for indices
 }  // namespace
 
 void StepChecker::start(const RunState& state) {
-  if (executable_.planned->plan.bytes)
-    std::memset(state.arena, kPoison, executable_.planned->plan.bytes);
+  if (executable_.planned->plan.host().bytes)
+    std::memset(state.arenas[kHostSpace], kPoison, executable_.planned->plan.host().bytes);
 }
 
-RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) const {
+RefTensor StepChecker::read(const RunState& state, Value v, std::uint32_t buffer) const {
   const Program& p = executable_.lowered->program;
   const Place& place = p.places.at(v);
   const Type& t = p.type(v);
@@ -107,7 +107,9 @@ RefTensor StepChecker::read(const RunState& state, Value v, std::byte* buffer) c
   a.dtype = t.dtype;
   for (SizeId d : t.dims) a.shape.push_back(state.sizes[d]);
   for (SizeId s : place.layout.strides) a.strides.push_back(state.sizes[s]);
-  a.data = buffer + state.sizes[place.layout.offset] * size_of(t.dtype);
+  std::vector<std::byte> copy;
+  a.data = host_bytes(executable_, state, buffer, copy) +
+           state.sizes[place.layout.offset] * size_of(t.dtype);
   return RefTensor::from(a);
 }
 
@@ -130,17 +132,16 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
   const Graph& g = p.graph;
   const Step& step = executable_.planned->schedule.steps[at];
   const Task& task = p.tasks[step.task];
-  auto buffer_of = [&](Value root) -> std::optional<std::byte*> {  // null if it has no bytes
+  auto buffer_of = [&](Value root) -> std::optional<std::uint32_t> {
     auto it = std::find(task.reads.begin(), task.reads.end(), root);
     if (it != task.reads.end())
-      return state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]];
+      return step.reads[static_cast<std::size_t>(it - task.reads.begin())];
     // The first half of a blocked reduction stands for both: the second may read other buffers.
     const auto& buffers = executable_.planned->schedule.buffers;
-    for (std::size_t b = 0; b < buffers.size(); ++b) {
+    for (std::uint32_t b = 0; b < buffers.size(); ++b) {
       bool leaf = root.node < g.nodes().size() && has(*g.node(root).op, kLeaf);
       bool alive = buffers[b].first < at && buffers[b].last >= at;
-      if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive))
-        return state.buffers[b];
+      if (buffers[b].value == root && !buffers[b].workspace && (leaf || alive)) return b;
     }
     return std::nullopt;
   };
@@ -152,7 +153,7 @@ void StepChecker::evaluate(const RunState& state, std::uint32_t at,
       return true;
     }
     if (auto place = p.places.find(v); place != p.places.end())
-      if (std::optional<std::byte*> buffer = buffer_of(place->second.root)) {
+      if (std::optional<std::uint32_t> buffer = buffer_of(place->second.root)) {
         known[v] = read(state, v, *buffer);
         return true;
       }
@@ -245,8 +246,8 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
     for (Value x : n.inputs) {
       const Value root = p.places.at(x).root;
       const auto it = std::find(task.reads.begin(), task.reads.end(), root);
-      problem.push_back(read(
-          state, x, state.buffers[step.reads[static_cast<std::size_t>(it - task.reads.begin())]]));
+      problem.push_back(
+          read(state, x, step.reads[static_cast<std::size_t>(it - task.reads.begin())]));
     }
     return;
   }
@@ -254,7 +255,7 @@ void StepChecker::before(const RunState& state, std::uint32_t at) {
 }
 
 void StepChecker::compare(const RunState& state, std::uint32_t at, Value v,
-                          std::byte* buffer) const {
+                          std::uint32_t buffer) const {
   const Program& p = executable_.lowered->program;
   const RefTensor& want = expected_.at(v).value;
   RefTensor got = read(state, v, buffer);
@@ -301,7 +302,7 @@ void StepChecker::check_residual(const RunState& state, std::uint32_t at) {
   std::vector<RefTensor> outputs;
   double eps = 0;
   for (std::size_t k = 0; k < task.writes.size(); ++k) {
-    outputs.push_back(read(state, task.writes[k], state.buffers[step.writes[k]]));
+    outputs.push_back(read(state, task.writes[k], step.writes[k]));
     if (outputs.back().floating()) eps = std::max(eps, epsilon_of(outputs.back().dtype));
     expected_.erase(task.writes[k]);
   }
@@ -322,7 +323,8 @@ void StepChecker::poison_dead(const RunState& state, std::uint32_t at) const {
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b)
     if (s.buffers[b].where == Where::Arena && s.buffers[b].last == at && !handed[b] &&
         s.buffers[b].bytes)
-      std::memset(state.buffers[b], kPoison, s.buffers[b].bytes);
+      write_back(executable_, state, b, std::vector(s.buffers[b].bytes, std::byte{kPoison}).data(),
+                 s.buffers[b].bytes);
 }
 
 void StepChecker::after(const RunState& state, std::uint32_t at) {
@@ -332,7 +334,7 @@ void StepChecker::after(const RunState& state, std::uint32_t at) {
     check_residual(state, at);
     for (std::size_t k = 0; k < task.writes.size(); ++k)
       if (expected_.count(task.writes[k])) {
-        compare(state, at, task.writes[k], state.buffers[step.writes[k]]);
+        compare(state, at, task.writes[k], step.writes[k]);
         expected_.erase(task.writes[k]);
       }
   }

@@ -19,10 +19,10 @@ class StepChecker : public StepObserver {
  private:
   using Tensors = std::unordered_map<Value, RefTensor, ValueHash>;
   std::vector<RefTensor> run(const Node& node, const Tensors& known, const RunState& state) const;
-  RefTensor read(const RunState& state, Value v, std::byte* buffer) const;
+  RefTensor read(const RunState& state, Value v, std::uint32_t buffer) const;
   /// The reference values of `wanted`, from the values the step reads.
   void evaluate(const RunState& state, std::uint32_t step, const std::vector<Value>& wanted);
-  void compare(const RunState& state, std::uint32_t step, Value v, std::byte* buffer) const;
+  void compare(const RunState& state, std::uint32_t step, Value v, std::uint32_t buffer) const;
   /// Ops with a residual: their results are judged by it, as a whole.
   void check_residual(const RunState& state, std::uint32_t step);
   void poison_dead(const RunState& state, std::uint32_t step) const;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backend/cpu/jit.h"
 #include "base/fork.h"
 #include "exec/kept_plans.h"
 #include "expr/evaluate_sizes.h"
@@ -138,15 +137,16 @@ std::shared_ptr<const Lowered> Compiled::program_for(const std::vector<Dims>& sh
 Compiled::Made Compiled::lower_for(std::vector<Dims> assumed) {
   Made made;
   made.assumed = std::move(assumed);
-  auto before = CpuJit::instance().counters();
+  const MadeCode before = made_code();
   {
     const NoFork whole;  // graphs share their tables of sizes
     made.lowered = lower(with_sizes(made.assumed), options_, made.trace);
   }
   if (code_ == Code::Now) generate_code(*made.lowered, made.trace);
-  auto after = CpuJit::instance().counters();
-  counters_.kernels_compiled += static_cast<std::int64_t>(after.compiled - before.compiled);
-  counters_.kernels_from_cache += static_cast<std::int64_t>(after.from_disk - before.from_disk);
+  const MadeCode after = made_code();
+  counters_.kernels_compiled += static_cast<std::int64_t>(after.kernels - before.kernels);
+  counters_.kernels_from_cache +=
+      static_cast<std::int64_t>(after.kernels_from_disk - before.kernels_from_disk);
   ++counters_.programs;
   return made;
 }

@@ -23,7 +23,7 @@ void describe_arena(const Executable& e, MemoryReport& r) {
     *classes[c] = number(use.at_peak[c]);
     r.most[c] = number(use.most[c]);
   }
-  r.arena = number(planned.plan.bytes);
+  r.arena = number(planned.plan.host().bytes);
   r.gap = number(use.gap);
   r.floor = number(planned.bound);
   r.all_gradients = number(use.all_gradients);
@@ -35,7 +35,7 @@ void describe_arena(const Executable& e, MemoryReport& r) {
     r.alive.push_back({number(x.bytes), x.what, x.op, describe_value(x.dtype, x.shape, x.origin),
                        describe(x.origin)});
   if (planned.schedule.steps.empty()) return;
-  const std::uint32_t at = planned.plan.peak_step;
+  const std::uint32_t at = planned.plan.host().peak_step;
   const Step& s = planned.schedule.steps[at];
   const Task* t = s.commit_copy ? nullptr : &e.lowered->program.tasks[s.task];
   const std::string where = t ? describe(t->origin) : "";
@@ -64,7 +64,7 @@ void add_plan(const Executable& e, std::string& text) {
         fmt::format("{}", fmt::join(step.writes, ",")), step.workspace, step.again);
   }
   for (const Transfer& t : s.transfers) add(t.buffer, t.store, t.offset, t.begin, t.end);
-  add(s.commit, s.file_bytes, e.planned->plan.bytes, e.planned->plan.load);
+  add(s.commit, s.file_bytes, e.planned->plan.host().bytes, e.planned->plan.host().load);
   for (const auto& call : e.calls)
     if (const Executable* const body = call ? loop_body(*call) : nullptr) add_plan(*body, text);
 }
@@ -143,7 +143,7 @@ std::string describe_tasks(const Lowered& lowered) {
 std::string describe_plan(const Executable& exe, std::string_view title) {
   const Planned& planned = *exe.planned;
   std::string text =
-      fmt::format("\n== {}: arena {} ==\n{}", title, describe_bytes(planned.plan.bytes),
+      fmt::format("\n== {}: arena {} ==\n{}", title, describe_bytes(planned.plan.host().bytes),
                   print(exe.lowered->program, planned.schedule));
   for (std::size_t t = 0; t < exe.calls.size(); ++t) {
     const Executable* const body = exe.calls[t] ? loop_body(*exe.calls[t]) : nullptr;

@@ -7,9 +7,6 @@
 #include "api/check_mode.h"
 #include "api/function_impl.h"
 #include "api/guard_mode.h"
-#include "backend/native/blas_buffers.h"
-#include "backend/native/copy.h"
-#include "backend/native/parallel.h"
 #include "base/interrupt.h"
 #include "base/kept_blocks.h"
 #include "base/pool.h"
@@ -245,7 +242,30 @@ std::optional<SizeSources> FunctionImpl::size_sources(std::span<const ArgView> a
   return from;
 }
 
-void FunctionImpl::lock_one(const VariableLock& l, bool inside) {
+namespace {
+
+/// Where the value of a variable is that may be read together with others.
+bool is_at(const SharedVariable& v, const Accelerator* home) {
+  if (!home) return v.value_if_materialised() != nullptr;
+  const DeviceArray* there = v.value_on_device();
+  return there && there->memory->device() == home->info().name;
+}
+
+void move_to(SharedVariable& v, Accelerator* home) {
+  v.make_locked();
+  if (is_at(v, home)) return;
+  if (!home) {
+    v.value_locked();
+    return;
+  }
+  v.value_on(home->info().name, [&](std::uint64_t bytes) {
+    return home->allocate(bytes, v.name.empty() ? "a shared variable" : v.name);
+  });
+}
+
+}  // namespace
+
+void FunctionImpl::lock_one(const VariableLock& l, Accelerator* home, bool inside) {
   SharedVariable& v = *l.variable;
   const auto wait = [&](bool got) {
     if (!got) fail_waiting(v.name.empty() ? "a shared variable" : v.name);
@@ -253,24 +273,24 @@ void FunctionImpl::lock_one(const VariableLock& l, bool inside) {
   const auto write = [&] {
     inside ? wait(v.mutex.try_lock_for(OpenCalls::kLongest)) : v.mutex.lock();
     try {
-      v.value_locked();
+      move_to(v, home);
     } catch (...) {
       v.mutex.unlock();
       throw;
     }
   };
   if (l.written) return write();
-  // A recipe is made under the writer's lock, then read with others.
+  // A recipe is made, and a value is moved, under the writer's lock; then it is read with others.
   for (;;) {
     inside ? wait(v.mutex.try_lock_shared_for(OpenCalls::kLongest)) : v.mutex.lock_shared();
-    const Array* value = nullptr;
+    bool ready = false;
     try {
-      value = v.value_if_materialised();
+      ready = is_at(v, home);
     } catch (...) {  // it has none in this process
       v.mutex.unlock_shared();
       throw;
     }
-    if (value) return;
+    if (ready) return;
     v.mutex.unlock_shared();
     write();
     v.mutex.unlock();
@@ -280,6 +300,10 @@ void FunctionImpl::lock_one(const VariableLock& l, bool inside) {
 void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
   if (!recipes_made_) require_memory_for_recipes(arguments);
   c.taken.assign(locks_.size(), false);
+  {
+    const std::lock_guard guard(compile_mutex_);
+    c.homes = homes_;
+  }
   const bool inside = c.held.outer != nullptr;
   for (std::size_t i = 0; i < locks_.size(); ++i) {
     const VariableLock& l = locks_[i];
@@ -291,7 +315,7 @@ void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
                       l.variable->name.empty() ? "a shared variable" : l.variable->name,
                       held.written ? "updates" : "reads"),
           "call it after that one");
-    if (!held.held) lock_one(l, inside);
+    if (!held.held) lock_one(l, i < c.homes.size() ? c.homes[i] : nullptr, inside);
     c.taken[i] = !held.held;
     c.held.locks = std::span(locks_).first(i + 1);
   }
@@ -370,8 +394,8 @@ void FunctionImpl::take_arguments(CallContext& c, std::span<const ArgView> argum
       const std::byte* end = a.data + product(a.shape) * size_of(a.dtype);
       for (const FunctionGraph::Shared& s : function_->shared) {
         if (!s.written) continue;
-        const Array& v = s.variable->value_locked();
-        copy |= a.data < v.data + v.bytes() && v.data < end;
+        const Array* const v = s.variable->value_if_materialised();
+        copy |= v && a.data < v->data + v->bytes() && v->data < end;
       }
     }
     c.copied[i] = copy;
@@ -388,8 +412,7 @@ void FunctionImpl::read_symbols(CallContext& c) {
       c.symbols[i] = s.input < function_->argument_count
                          ? c.arguments[s.input].shape[s.index]
                          : function_->shared[s.input - function_->argument_count]
-                               .variable->value_if_materialised()
-                               ->shape[s.index];
+                               .variable->shape_locked()[s.index];
     } else if (s.kind == Symbol::Kind::Element) {
       if (s.input < function_->argument_count) {
         c.symbols[i] = read_integer(c.arguments[s.input].data, c.arguments[s.input].dtype);
@@ -415,24 +438,44 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
   CallContext& c = lease();
   c.function = shared_from_this();
   try {
-    lock(c, arguments);
-    if (stage_) {
-      c.stage_values = Function(stage_).call_views(arguments);
-      c.stage_arguments.assign(arguments.begin(), arguments.end());
-      for (const Array& a : c.stage_values)
-        c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
-      arguments = c.stage_arguments;
+    for (bool ready = false; !ready;) {
+      lock(c, arguments);
+      std::span<const ArgView> all = arguments;
+      if (stage_) {
+        c.stage_values = Function(stage_).call_views(arguments);
+        c.stage_arguments.assign(arguments.begin(), arguments.end());
+        for (const Array& a : c.stage_values)
+          c.stage_arguments.push_back({a.data, a.dtype, a.shape, a.strides});
+        all = c.stage_arguments;
+      }
+      take_arguments(c, all);
+      std::lock_guard guard(compile_mutex_);
+      strategy_->use_threads(threads);  // fewer only in a child of fork
+      take_plan(c);
+      ready = are_at_home(c);
+      if (ready)
+        ++calls_;
+      else
+        unlock(c);
     }
-    take_arguments(c, arguments);
-    std::lock_guard guard(compile_mutex_);
-    ++calls_;
-    strategy_->use_threads(threads);  // fewer only in a child of fork
-    take_plan(c);
   } catch (...) {
     release(c);
     throw;
   }
   return &c;
+}
+
+bool FunctionImpl::are_at_home(CallContext& c) {
+  if (c.lowered->devices->size() == 1 && c.homes.empty()) return true;
+  std::vector<Accelerator*> homes(locks_.size(), nullptr);
+  for (std::size_t i = 0; i < function_->shared.size(); ++i)
+    for (std::size_t k = 0; k < locks_.size(); ++k)
+      if (locks_[k].variable == function_->shared[i].variable)
+        if (const DeviceId home = home_of(c, i)) homes[k] = &c.lowered->devices->accelerator(home);
+  if (c.homes.empty()) c.homes.assign(locks_.size(), nullptr);
+  if (homes == c.homes) return true;
+  homes_ = std::move(homes);
+  return false;
 }
 
 void FunctionImpl::take_plan(CallContext& c) {
@@ -459,12 +502,11 @@ void FunctionImpl::take_program(CallContext& c, Compiled& way) {
   const Compiled::Made& made = way.current();
   bool serves = made.lowered != nullptr;
   for (std::size_t i = 0; i < function_->shared.size() && serves; ++i)
-    serves = serves_shape(made.assumed[i],
-                          function_->shared[i].variable->value_if_materialised()->shape);
+    serves = serves_shape(made.assumed[i], function_->shared[i].variable->shape_locked());
   if (!serves) {
     std::vector<Dims> shapes;
     for (const FunctionGraph::Shared& s : function_->shared)
-      shapes.push_back(s.variable->value_if_materialised()->shape);
+      shapes.push_back(s.variable->shape_locked());
     way.program_for(shapes);
   }
   c.lowered = made.lowered;
@@ -494,19 +536,22 @@ void FunctionImpl::take_file(CallContext& c) {
 void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   const Executable& exe = *c.executable;
   const Schedule& s = exe.planned->schedule;
-  const Program& p = c.lowered->program;
   take_file(c);
-  take_arena(c, exe.planned->plan.bytes);
+  take_arena(c, exe.planned->plan.host().bytes);
   c.buffers.resize(s.buffers.size());
   c.pointers.resize(exe.max_operands);
   c.descs.resize(exe.max_operands);
   c.fresh.clear();
+  c.copies.clear();
+  c.copies_there.clear();
+  take_devices(c);
   // Exported storage is left to its holders; the call goes on with a copy.
-  for (const FunctionGraph::Shared& v : function_->shared)
-    if (v.written) {
-      Array& value = v.variable->value_locked();
-      if (value.storage.use_count() > 1) value = new_storage(*v.variable, value);
-    }
+  for (std::size_t i = 0; i < function_->shared.size(); ++i) {
+    const FunctionGraph::Shared& v = function_->shared[i];
+    if (!v.written || home_of(c, i) != 0) continue;
+    Array& value = v.variable->value_locked();
+    if (value.storage.use_count() > 1) value = new_storage(*v.variable, value);
+  }
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
     switch (buf.where) {
@@ -514,24 +559,108 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
         c.buffers[b] = const_cast<std::byte*>(c.arguments[buf.index].data);
         break;
       case Where::Shared:
-        c.buffers[b] =
-            function_->shared[buf.index - function_->argument_count].variable->value_locked().data;
+        c.buffers[b] = bind_shared(c, buf.index - function_->argument_count);
         break;
       case Where::Output: c.buffers[b] = outputs[buf.index]; break;
-      case Where::Fresh: {
-        Dims shape;
-        for (SizeId d : p.type(buf.value).dims)
-          shape.push_back(p.graph.sizes().is_runtime(d) ? exe.bounds.high[d] : c.sizes[d]);
-        c.fresh.resize(function_->graph.inputs().size());
-        c.fresh[buf.index] =
-            new_storage(*function_->shared[buf.index - function_->argument_count].variable,
-                        p.type(buf.value).dtype, shape);
-        c.buffers[b] = c.fresh[buf.index].data;
-        break;
-      }
+      case Where::Fresh: c.buffers[b] = bind_fresh(c, buf); break;
       default: break;
     }
   }
+}
+
+DeviceId FunctionImpl::home_of(const CallContext& c, std::size_t i) const {
+  const Graph& g = c.lowered->program.graph;
+  return g.node(g.inputs()[function_->argument_count + i].value).device;
+}
+
+std::byte* FunctionImpl::bind_shared(CallContext& c, std::size_t i) {
+  SharedVariable& v = *function_->shared[i].variable;
+  const DeviceId home = home_of(c, i);
+  Accelerator* const device = home ? &c.devices->accelerator(home) : nullptr;
+  // A call around this one has it elsewhere, or the next stage will.
+  if (!is_at(v, device)) return bind_copy(c, v, device);
+  return home ? v.value_on_device()->memory->data() : v.value_locked().data;
+}
+
+std::byte* FunctionImpl::bind_copy(CallContext& c, SharedVariable& v, Accelerator* device) {
+  Array here = v.copy_locked();
+  if (!device) return c.copies.emplace_back(std::move(here)).data;
+  const auto bytes = static_cast<std::uint64_t>(here.bytes());
+  DeviceArray& there = c.copies_there.emplace_back(
+      here.dtype, here.shape, device->allocate(bytes, v.name.empty() ? "a copy" : v.name));
+  there.memory->write(there.memory->data(), here.data, bytes);
+  return there.memory->data();
+}
+
+std::byte* FunctionImpl::bind_fresh(CallContext& c, const Buffer& buffer) {
+  const Program& p = c.lowered->program;
+  const Type& type = p.type(buffer.value);
+  Dims shape;
+  for (SizeId d : type.dims)
+    shape.push_back(p.graph.sizes().is_runtime(d) ? c.executable->bounds.high[d] : c.sizes[d]);
+  const std::size_t i = buffer.index - function_->argument_count;
+  SharedVariable& v = *function_->shared[i].variable;
+  if (const DeviceId home = home_of(c, i)) {
+    c.fresh_there.resize(function_->graph.inputs().size());
+    DeviceArray& fresh = c.fresh_there[buffer.index];
+    fresh = {type.dtype, shape, nullptr};
+    fresh.memory = c.devices->accelerator(home).allocate(
+        static_cast<std::uint64_t>(fresh.bytes()),
+        fmt::format("a new value of {}", v.name.empty() ? "a variable" : v.name));
+    return fresh.memory->data();
+  }
+  c.fresh.resize(function_->graph.inputs().size());
+  c.fresh[buffer.index] = new_storage(v, type.dtype, shape);
+  return c.fresh[buffer.index].data;
+}
+
+void FunctionImpl::take_devices(CallContext& c) {
+  const Executable& exe = *c.executable;
+  const std::vector<ArenaPlan>& arenas = exe.planned->plan.arenas;
+  c.arenas.assign(arenas.size(), nullptr);
+  c.arenas[kHostSpace] = c.arena ? c.arena->data() : nullptr;
+  c.queues.assign(exe.marks.size(), nullptr);
+  if (c.devices != c.lowered->devices) c.on_devices.clear();
+  c.devices = c.lowered->devices;
+  c.on_devices.resize(exe.marks.size());
+  for (std::size_t d = 1; d < exe.marks.size(); ++d) {
+    const auto id = static_cast<DeviceId>(d);
+    CallContext::OnDevice& have = c.on_devices[d];
+    Accelerator& device = c.devices->accelerator(id);
+    const auto bytes_in = [&](Space space) {
+      return space < arenas.size() ? arenas[space].bytes : 0;
+    };
+    if (const std::uint64_t bytes = bytes_in(own_space(id)); bytes > 0) {
+      if (!have.arena || have.arena->bytes() < bytes) {
+        have.arena.reset();
+        have.arena = device.allocate(bytes, fmt::format("the arena of {}", function_->own_name()));
+      }
+      c.arenas[own_space(id)] = have.arena->data();
+    }
+    if (const std::uint64_t bytes = bytes_in(staging_space(id)); bytes > 0) {
+      if (!have.staging) have.staging = std::make_unique<Arena>();
+      have.staging->ensure(bytes, function_->own_name());
+      c.arenas[staging_space(id)] = have.staging->data();
+    }
+    if (exe.marks[d] == 0) continue;
+    if (!have.queues || have.marks < exe.marks[d]) {
+      have.queues = device.open(exe.marks[d]);
+      have.marks = exe.marks[d];
+    }
+    c.queues[d] = have.queues.get();
+  }
+}
+
+void FunctionImpl::lose_written(CallContext& c, std::uint32_t asked, const Error& why) {
+  const Schedule& s = c.executable->planned->schedule;
+  const bool late = std::any_of(s.steps.begin(), s.steps.end(),
+                                [](const Step& step) { return step.queue != kHostQueue; });
+  if (!late) return;  // nothing fails behind the commit point
+  for (std::uint32_t at = s.commit; at < asked; ++at)
+    for (const std::uint32_t b : s.steps[at].writes)
+      if (const Buffer& buffer = s.buffers[b]; buffer.where == Where::Shared)
+        function_->shared[buffer.index - function_->argument_count].variable->lose(
+            fmt::format("a call that updates it failed midway ({})", why.message()));
 }
 
 void FunctionImpl::copy_arguments(CallContext& c) {
@@ -544,7 +673,7 @@ void FunctionImpl::copy_arguments(CallContext& c) {
     SNUG_CHECK(buffers[i].index == i && buffers[i].where == Where::Arena,
                "argument {} is elsewhere", i);
     if (aligned(a)) {
-      native::copy(to, c.buffers[i], from, a.data, c.lowered->threads);
+      copy_elements(to, c.buffers[i], from, a.data, c.lowered->threads);
     } else {
       Array whole = as_array(a).contiguous_copy();
       std::memcpy(c.buffers[i], whole.data, static_cast<std::size_t>(whole.bytes()));
@@ -556,6 +685,14 @@ void FunctionImpl::copy_arguments(CallContext& c) {
 void FunctionImpl::finish(CallContext& c) {
   const Graph& g = c.lowered->program.graph;
   for (const Update& u : g.updates()) {
+    if (u.input < c.fresh_there.size() && c.fresh_there[u.input].memory) {
+      DeviceArray fresh = std::move(c.fresh_there[u.input]);
+      fresh.shape.clear();
+      for (SizeId d : g.type(u.value).dims) fresh.shape.push_back(c.sizes[d]);
+      function_->shared[u.input - function_->argument_count].variable->set_value_on_device(
+          std::move(fresh));
+      continue;
+    }
     if (u.input >= c.fresh.size() || !c.fresh[u.input].storage) continue;
     Array& value = function_->shared[u.input - function_->argument_count].variable->value_locked();
     const DType dtype = value.dtype;
@@ -567,6 +704,7 @@ void FunctionImpl::finish(CallContext& c) {
     value = as_stored(std::move(value), dtype);
   }
   c.fresh.clear();
+  c.fresh_there.clear();
   for (std::size_t i = 0; i < g.outputs().size(); ++i)
     for (std::size_t k = 0; k < c.output_shapes[i].size(); ++k)
       c.output_shapes[i][k] = c.sizes[g.type(g.outputs()[i]).dims[k]];
@@ -588,7 +726,8 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   RunState state;
   state.sizes = c.sizes.data();
   state.buffers = c.buffers.data();
-  state.arena = c.arena ? c.arena->data() : nullptr;
+  state.arenas = c.arenas.data();
+  state.queues = c.queues.data();
   state.descs = c.descs.data();
   state.pointers = c.pointers.data();
   state.file = c.file.get();
@@ -603,19 +742,22 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     for (std::size_t i = 0; i < c.arguments.size() && i < function_->input_names.size(); ++i)
       guard.check_input(as_array(c.arguments[i]), "argument", i, function_->input_names[i]);
     for (std::size_t i = 0; i < function_->shared.size(); ++i)
-      guard.check_input(function_->shared[i].variable->value_locked(), "shared variable", i,
+      guard.check_input(function_->shared[i].variable->copy_locked(), "shared variable", i,
                         function_->shared[i].variable->name);
     state.observer = &guard;
   }
   const bool profile = options_.profile && options_.mode == Mode::Fast;
   StepTimer timer(profile ? c.executable->steps.size() : 0);
   if (profile) state.observer = &timer;
-  {
-    const native::OmpThreads libraries(1);
-    const native::BlasBuffers buffers(c.executable->blas_buffers);
+  with_libraries(*c.executable, [&] {
     copy_arguments(c);
-    run_steps(*c.executable, state);
-  }
+    try {
+      run_steps(*c.executable, state);
+    } catch (const Error& e) {
+      lose_written(c, state.asked, e);
+      throw;
+    }
+  });
   if (profile) times_.add(*c.executable, state, timer.seconds());
   finish(c);
   c.held.running = false;

@@ -36,7 +36,7 @@ SizeSources FunctionGraph::size_sources(std::span<const Dims> shapes,
     SharedVariable& v = *shared[i].variable;
     const ReadLock reader(v);
     const Array* value = v.value_if_materialised();
-    from.shapes.push_back(value ? value->shape : v.recipe()->shape);
+    from.shapes.push_back(v.shape_locked());
     if (value && value->shape.empty() && is_discrete(value->dtype))
       from.shared_values[i] = value->at_int(0);
   }

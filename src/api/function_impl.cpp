@@ -7,8 +7,6 @@
 
 #include "api/measure_device.h"
 #include "api/measure_disk.h"
-#include "backend/native/blas_buffers.h"
-#include "backend/onednn/routines.h"
 #include "base/bytes.h"
 #include "base/kept_blocks.h"
 #include "base/log.h"
@@ -111,7 +109,7 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
   o.strict_math = options.strict_math;
   wanted_threads_ = options.threads > 0 ? options.threads : available_threads();
   o.threads = options.plan_only ? wanted_threads_ : pool_threads(wanted_threads_);
-  if (!options.plan_only && options.mode != Mode::Reference) native::load_blas_under_limits();
+  if (!options.plan_only && options.mode != Mode::Reference) load_libraries_under_limits();
   share.own = parse_bytes(options.memory);
   o.budget = share.own;
   if (const std::uint64_t left = share_of_process(share.taken_by_others);
@@ -119,6 +117,7 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
     o.budget = left;
     share.budget = memory_budget();
   }
+  choose_devices(o);
   o.recompute = options.recompute;
   if (o.budget) o.device = measured_host_if_possible();
   if (!options.offload.empty()) o.disk = measured_disk(options.offload);
@@ -323,7 +322,7 @@ std::int64_t FunctionImpl::counter(std::string_view which) const {
       {"kernels_compiled", n.kernels_compiled},
       {"kernels_from_cache", n.kernels_from_cache},
       {"arena_bytes", arena_bytes()},
-      {"primitives", static_cast<std::int64_t>(onednn::primitives_made())}};  // by all functions
+      {"primitives", static_cast<std::int64_t>(made_code().primitives)}};  // by all functions
   std::vector<std::string> names;
   for (auto [name, value] : all) {
     if (name == which) return value;

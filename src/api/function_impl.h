@@ -26,6 +26,17 @@ struct CallContext {
   std::shared_ptr<const Lowered> lowered;
   std::shared_ptr<const Executable> keep;
   std::unique_ptr<Arena> arena;  // null between calls if arenas are shared
+  /// Of other devices, by their id: what a call needs of them.
+  struct OnDevice {
+    std::shared_ptr<DeviceMemory> arena;
+    std::unique_ptr<Arena> staging;
+    std::unique_ptr<CommandQueues> queues;
+    std::uint32_t marks = 0;
+  };
+  std::vector<OnDevice> on_devices;
+  std::shared_ptr<const DeviceList> devices;  // whose they are
+  std::vector<std::byte*> arenas;             // by space
+  std::vector<CommandQueues*> queues;         // by device
   std::unique_ptr<OffloadFile> file;
   std::vector<std::int64_t> symbols, sizes;
   std::vector<std::byte*> buffers, pointers;
@@ -33,11 +44,16 @@ struct CallContext {
   std::vector<ArgView> arguments;
   std::vector<Array> stage_values;  // results of the first stage, if there is one
   std::vector<ArgView> stage_arguments;
-  std::vector<bool> copied;  // per argument: CallKind::copied
-  std::vector<Array> fresh;  // new storage of shared variables, by graph input
+  std::vector<bool> copied;              // per argument: CallKind::copied
+  std::vector<Array> fresh;              // new storage of shared variables, by graph input
+  std::vector<DeviceArray> fresh_there;  // likewise, on devices
   std::vector<Dims> output_shapes;
   HeldLocks held;           // in `calls`, as long as the context is leased
   std::vector<bool> taken;  // per lock held: by this call, not by one around it
+  /// Values that a call around this one has elsewhere: what this one reads are copies.
+  std::vector<Array> copies;
+  std::vector<DeviceArray> copies_there;
+  std::vector<Accelerator*> homes;  // per lock: the device that has the value; null: the host
   std::shared_ptr<OpenCalls> calls;
   std::uint32_t forks = 0;  // fork_count() when it was leased: its locks are of that process
   std::thread::id thread;   // that leased it
@@ -100,7 +116,10 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// for its arena together?
   void require_memory_for_recipes(std::span<const ArgView> arguments);
   void lock(CallContext& context, std::span<const ArgView> arguments);
-  void lock_one(const VariableLock& lock, bool inside);
+  void lock_one(const VariableLock& lock, Accelerator* home, bool inside);
+  /// Whether the values are where the program of the call has them; else that is noted, to lock
+  /// them anew: moving a value takes its lock alone.
+  bool are_at_home(CallContext& context);
   void take_arguments(CallContext& context, std::span<const ArgView> arguments);
   /// The way, its program and plan, and the sizes of the outputs.
   void take_plan(CallContext& context);
@@ -111,6 +130,15 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void bind(CallContext& context, std::span<std::byte* const> outputs);
   void take_file(CallContext& context);  // if the plan of the call has transfers
   void take_arena(CallContext& context, std::uint64_t bytes);
+  /// Memory and queues of other devices.
+  void take_devices(CallContext& context);
+  /// Where a call has shared variable number `i`.
+  DeviceId home_of(const CallContext& context, std::size_t i) const;
+  std::byte* bind_shared(CallContext& context, std::size_t i);
+  std::byte* bind_copy(CallContext& context, SharedVariable& variable, Accelerator* device);
+  std::byte* bind_fresh(CallContext& context, const Buffer& buffer);
+  /// After a fault: what the call may have written has no value.
+  void lose_written(CallContext& context, std::uint32_t asked, const Error& why);
   /// Bytes of an arena of `bytes` that are mapped already.
   std::uint64_t idle_for(const CallContext& context, std::uint64_t bytes) const;
   void copy_arguments(CallContext& context);
@@ -132,7 +160,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// What a call locks, by id, so that no two calls wait for each other: the shared variables, and
   /// those of the first stage, whose own list is empty. Both stages see the same values.
   std::vector<VariableLock> locks_;
-  int wanted_threads_ = 1;  // programs are made for as many of them as can be started
+  std::vector<Accelerator*> homes_;  // per lock, as the last program has them; by compile_mutex_
+  int wanted_threads_ = 1;           // programs are made for as many of them as can be started
 
   mutable LongMutex compile_mutex_;  // of the strategy; what it guards changes under NoFork
   std::unique_ptr<Strategy> strategy_;

@@ -83,7 +83,7 @@ Dims StepGuard::shape_of(const RunState& state, Value v) const {
   return shape;
 }
 
-Array StepGuard::view(const RunState& state, Value v, std::byte* buffer) const {
+Array StepGuard::view(const RunState& state, Value v, std::byte* data) const {
   const Program& p = executable_.lowered->program;
   const DType dtype = p.type(v).dtype;
   Array a;
@@ -92,11 +92,11 @@ Array StepGuard::view(const RunState& state, Value v, std::byte* buffer) const {
   const auto place = p.places.find(v);
   if (place == p.places.end()) {  // partial results lie one after another
     a.strides = contiguous_strides(a.shape);
-    a.data = buffer;
+    a.data = data;
     return a;
   }
   for (SizeId s : place->second.layout.strides) a.strides.push_back(state.sizes[s]);
-  a.data = buffer + state.sizes[place->second.layout.offset] * size_of(dtype);
+  a.data = data + state.sizes[place->second.layout.offset] * size_of(dtype);
   return a;
 }
 
@@ -109,8 +109,10 @@ void StepGuard::before(const RunState& state, std::uint32_t at) {
   for (std::uint32_t b : step.reads)
     if (std::any_of(step.writes.begin(), step.writes.end(),
                     [&](std::uint32_t w) { return state.buffers[w] == state.buffers[b]; }) &&
-        state.buffers[b])
-      overwritten_[b].assign(state.buffers[b], state.buffers[b] + schedule.buffers[b].bytes);
+        state.buffers[b]) {
+      std::byte* const data = host_bytes(executable_, state, b, copy_);
+      overwritten_[b].assign(data, data + schedule.buffers[b].bytes);
+    }
 }
 
 void StepGuard::after(const RunState& state, std::uint32_t at) {
@@ -123,7 +125,8 @@ void StepGuard::after(const RunState& state, std::uint32_t at) {
     const Value v = task.writes[k];
     if (!is_float(p.type(v).dtype) || !state.buffers[step.writes[k]]) continue;
     const bool whole = v.node < p.graph.nodes().size();
-    const std::optional<Found> bad = find(view(state, v, state.buffers[step.writes[k]]), whole);
+    const std::optional<Found> bad =
+        find(view(state, v, host_bytes(executable_, state, step.writes[k], copy_)), whole);
     if (!bad) continue;
     AssertionError error = explain(state, at, v, *bad);
     if (at < schedule.commit) throw error;
@@ -164,8 +167,9 @@ AssertionError StepGuard::explain(const RunState& state, std::uint32_t at, Value
     if (read == task.reads.end()) return false;
     const std::uint32_t b = step.reads[static_cast<std::size_t>(read - task.reads.begin())];
     const auto kept = overwritten_.find(b);
-    std::byte* const data =
-        kept == overwritten_.end() ? state.buffers[b] : const_cast<std::byte*>(kept->second.data());
+    std::byte* const data = kept == overwritten_.end()
+                                ? host_bytes(executable_, state, b, copy_)
+                                : const_cast<std::byte*>(kept->second.data());
     known[v] = RefTensor::from(view(state, v, data));
     return true;
   };

@@ -33,7 +33,7 @@ class StepGuard : public StepObserver {
   std::optional<Found> find(const Array& value, bool whole = true) const;
   Dims shape_of(const RunState& state, Value v) const;
   /// An array of what a step reads or writes.
-  Array view(const RunState& state, Value v, std::byte* buffer) const;
+  Array view(const RunState& state, Value v, std::byte* data) const;
   /// The error for a result of a step.
   AssertionError explain(const RunState& state, std::uint32_t step, Value result,
                          Found found) const;
@@ -41,6 +41,7 @@ class StepGuard : public StepObserver {
   const Executable& executable_;
   Guarded guarded_;
   std::optional<AssertionError> late_;
+  mutable std::vector<std::byte> copy_;  // of a buffer on a device
   /// What the step that runs reads and writes over, by buffer.
   std::map<std::uint32_t, std::vector<std::byte>> overwritten_;
 };

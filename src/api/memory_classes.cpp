@@ -118,7 +118,8 @@ struct Tenant {
   std::uint64_t bytes = 0;
 };
 
-/// The tenants of the arena. At every step the sum of their bytes is that of the live blocks.
+/// The tenants of the host's arena. At every step the sum of their bytes is that of the live
+/// blocks.
 std::vector<Tenant> tenants_of(const Schedule& s) {
   constexpr std::uint32_t kNone = 0xffffffff;
   std::vector<std::uint32_t> tenant_of(s.buffers.size(), kNone), chain(s.buffers.size(), kNone);
@@ -126,7 +127,7 @@ std::vector<Tenant> tenants_of(const Schedule& s) {
   std::vector<Tenant> tenants;
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
-    if (buf.where != Where::Arena || buf.bytes == 0) continue;
+    if (buf.where != Where::Arena || buf.space != kHostSpace || buf.bytes == 0) continue;
     chain[b] = b;
     if (buf.in_place_of >= 0) {
       auto from = static_cast<std::uint32_t>(buf.in_place_of);
@@ -187,8 +188,8 @@ class Classes {
 
   ArenaUse run() {
     ArenaUse use;
-    const std::uint32_t peak = exe_.planned->plan.peak_step;
-    use.gap = exe_.planned->plan.bytes - exe_.planned->plan.load;
+    const std::uint32_t peak = exe_.planned->plan.host().peak_step;
+    use.gap = exe_.planned->plan.host().bytes - exe_.planned->plan.host().load;
     std::array<std::vector<std::int64_t>, kArenaClasses> change;
     for (auto& c : change) c.assign(s_.steps.size() + 2, 0);
     for (const Tenant& t : tenants_of(s_)) {
@@ -220,8 +221,9 @@ class Classes {
     use.all_gradients = std::max(use.all_gradients, use.most[kGradients]);
     std::uint64_t sum = use.gap;
     for (std::uint64_t bytes : use.at_peak) sum += bytes;
-    SNUG_CHECK(sum == exe_.planned->plan.bytes, "the classes sum up to {} bytes, the arena has {}",
-               sum, exe_.planned->plan.bytes);
+    SNUG_CHECK(sum == exe_.planned->plan.host().bytes,
+               "the classes sum up to {} bytes, the arena has {}", sum,
+               exe_.planned->plan.host().bytes);
     std::stable_sort(use.alive.begin(), use.alive.end(),
                      [](const ArenaPiece& a, const ArenaPiece& b) { return a.bytes > b.bytes; });
     if (use.gradients_wait.empty() && gradients_.join() >= 0) {
@@ -294,7 +296,7 @@ class Classes {
     ArenaUse inside = Classes(*body, counts).run();
     gap = inside.gap;
     ArenaPiece& tables = pieces[0];
-    tables.bytes -= body->planned->plan.bytes;
+    tables.bytes -= body->planned->plan.host().bytes;
     for (ArenaPiece& x : inside.alive) pieces.push_back(std::move(x));
     use.slices = slices_of(*call);
     if (use.slices.count == 0) return;

@@ -8,7 +8,6 @@
 #include "api/batch_search.h"
 #include "api/measure_disk.h"
 #include "api/strategy.h"
-#include "backend/native/blas_buffers.h"
 #include "base/bytes.h"
 #include "base/spelling.h"
 #include "exec/arena.h"
@@ -287,7 +286,7 @@ void Strategy::refuse_for_lack_of_memory(const SizeSources& from, std::uint64_t 
     const std::shared_ptr<const Executable> exe = plain->whole_->plan_for(from, assumed);
     count_code(*exe, code);
     // A training has the code of a last, smaller batch, too.
-    others += 2 * code.bytes() + (exe->blas_buffers ? native::BlasBuffers::bytes_needed() : 0);
+    others += 2 * code.bytes() + library_bytes(*exe);
   }
   // More was free than thought.
   if (static_cast<std::uint64_t>(report.arena) + others <= most) why.raise();

@@ -20,8 +20,8 @@ bool plain(const Planned& p) { return p.recomputed.empty() && p.schedule.transfe
 /// Takes less time by prediction, or the same and less memory. What takes less than `least` takes
 /// that long.
 bool faster(const Planned& a, const Planned& b, double least) {
-  return std::pair(std::max(a.seconds, least), a.plan.bytes) <
-         std::pair(std::max(b.seconds, least), b.plan.bytes);
+  return std::pair(std::max(a.seconds, least), a.plan.host().bytes) <
+         std::pair(std::max(b.seconds, least), b.plan.host().bytes);
 }
 
 }  // namespace
@@ -238,7 +238,10 @@ Compiled& Strategy::choose_for_call(const std::shared_ptr<const Lowered>& progra
 std::uint64_t Strategy::arena_bytes(const SizeSources& from) {
   try {
     std::string assumed;
-    return (has_choice() ? choose(from) : *whole_).plan_for(from, assumed)->planned->plan.bytes;
+    return (has_choice() ? choose(from) : *whole_)
+        .plan_for(from, assumed)
+        ->planned->plan.host()
+        .bytes;
   } catch (const Error& e) {
     if (e.fault() == Fault::Interrupted) throw;
     if (e.fault() != Fault::Memory) return 0;  // the call says it

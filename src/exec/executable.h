@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exec/offload_file.h"
+#include "kernel/device.h"
 #include "kernel/program.h"
 #include "plan/memory_plan.h"
 #include "schedule/schedule.h"
@@ -17,7 +18,10 @@ namespace snug {
 /// What `lower` makes of a graph, once per function: a program and its machine code.
 struct Lowered {
   Program program;
-  std::vector<KernelFn> code;   // per kernel; empty while it is only planned with
+  std::vector<KernelFn> code;  // per kernel of the host; empty while it is only planned with
+  std::shared_ptr<const DeviceList> devices;
+  /// Where constants of other devices are, by node; as `code`.
+  std::unordered_map<std::uint32_t, std::shared_ptr<DeviceMemory>> constants;
   std::vector<SizeId> key;      // sizes that decide a plan; equal values, equal plan
   std::vector<SizeId> runtime;  // sizes to evaluate again when a run-time symbol is known
   std::vector<std::uint32_t> early_requirements,
@@ -55,7 +59,17 @@ struct BoundStep {
   const Task* task = nullptr;  // null: a commit copy
   const Kernel* kernel = nullptr;
   KernelFn code = nullptr;
-  const PreparedCall* call = nullptr;  // of a library or a loop: the executable's
+  /// Of a library, a loop, or a kernel of another device: the executable's.
+  const PreparedCall* call = nullptr;
+  DeviceId device = 0;  // other than the host: it runs later, in `queue`
+  CommandQueues::Queue queue = CommandQueues::Compute;
+  struct Wait {
+    DeviceId device;
+    std::uint32_t mark;
+    bool by_host;  // this thread waits; else the queue does
+  };
+  std::vector<Wait> waits;
+  std::int32_t mark = -1;              // that others wait for; -1: nobody does
   std::vector<std::uint32_t> buffers;  // per operand: kernel order, or library inputs then outputs
   std::vector<SizeId> offsets;         // per operand, elements
   std::vector<std::int64_t> widths;    // per operand, bytes of an element
@@ -73,6 +87,7 @@ struct BoundStep {
   double seconds = 0;                       // predicted; 0: no device was given
   std::int64_t weight = 1;                  // of a kernel: the work of a point, in elements
   std::int32_t workspace = -1;
+  std::vector<std::uint32_t> elsewhere;  // as in the step
   bool runtime_sizes = false;
   bool in_place = false;
 };
@@ -92,6 +107,7 @@ struct Executable {
   std::vector<std::unique_ptr<PreparedCall>> calls;  // per task, null for kernels
   std::vector<BoundStep> steps;
   std::vector<BoundTransfer> transfers;  // as in the schedule
+  std::vector<std::uint32_t> marks;      // how many each device needs, by DeviceId; 0: it runs none
   int blas_buffers = 0;                  // the most that a step takes
   std::size_t max_operands = 0;
   mutable std::atomic<bool> ready{false};  // to run
@@ -109,15 +125,25 @@ class StepObserver {
 
 /// What one running call needs besides the Executable. All memory is the caller's.
 struct RunState {
-  std::int64_t* sizes = nullptr;  // value of every size expression
-  std::byte** buffers = nullptr;  // address of every buffer
-  std::byte* arena = nullptr;
-  ArgDesc* descs = nullptr;        // max_operands
-  std::byte** pointers = nullptr;  // max_operands
-  OffloadFile* file = nullptr;     // if there are transfers
+  std::int64_t* sizes = nullptr;           // value of every size expression
+  std::byte** buffers = nullptr;           // address of every buffer
+  std::byte* const* arenas = nullptr;      // by space
+  CommandQueues* const* queues = nullptr;  // by DeviceId, null for the host
+  ArgDesc* descs = nullptr;                // max_operands
+  std::byte** pointers = nullptr;          // max_operands
+  OffloadFile* file = nullptr;             // if there are transfers
   bool interruptible = false;
   StepObserver* observer = nullptr;
+  std::uint32_t asked = 0;  // steps that were begun, also if one failed
 };
+
+/// The bytes of a buffer: its own, or a copy in `copy` if it is in memory of another device. For
+/// observers, which see all steps before as done.
+std::byte* host_bytes(const Executable& executable, const RunState& state, std::uint32_t buffer,
+                      std::vector<std::byte>& copy);
+/// The other way: what `host_bytes` gave is the buffer from now on.
+void write_back(const Executable& executable, const RunState& state, std::uint32_t buffer,
+                const std::byte* from, std::uint64_t bytes);
 
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
                                            const CallSite& site);
@@ -149,7 +175,8 @@ void make_ready(const Executable& executable);
 /// What that takes, about.
 void count_code(const Executable& executable, CodeCount& count);
 
-/// Sets the addresses of arena and constant buffers in state.buffers.
+/// Sets the addresses of arena and constant buffers in state.buffers; workspaces and arenas of
+/// spaces that are not used are null.
 void bind_arena(const Executable& executable, RunState& state);
 /// Runs all steps. Throws what a step throws; shared storage is untouched unless step `commit` was
 /// reached, after which nothing fails.

@@ -22,12 +22,13 @@ class LoopFitter {
   std::optional<LoopPlan> fit(std::uint64_t budget) {
     if (call.workspace_of(plain_) <= budget) return plain_;
     // What the tables take depends on the plan.
-    const std::uint64_t tables = call.workspace_of(plain_) - call.planned_for().planned->plan.bytes;
+    const std::uint64_t tables =
+        call.workspace_of(plain_) - call.planned_for().planned->plan.host().bytes;
     std::uint64_t arena = budget > tables ? budget - tables : 0;
     while (arena > 0) {
       std::optional<Planned> fitted = fitter_.fit(arena);
       if (!fitted) break;
-      const std::uint64_t height = fitted->plan.bytes;
+      const std::uint64_t height = fitted->plan.host().bytes;
       std::optional<LoopPlan> plan = with(*std::move(fitted));
       if (plan && call.workspace_of(*plan) <= budget) return plan;
       if (height == 0) break;
@@ -38,7 +39,7 @@ class LoopFitter {
 
   LoopPlan lowest() {
     const Floor floor = fitter_.floor();
-    if (floor.smallest == 0 || floor.smallest >= plain_.body->plan.bytes) return plain_;
+    if (floor.smallest == 0 || floor.smallest >= plain_.body->plan.host().bytes) return plain_;
     return with(*fitter_.fit(floor.smallest)).value_or(plain_);
   }
 
@@ -54,7 +55,7 @@ class LoopFitter {
     LoopPlan plan{planned, plain_.last, planned->seconds * static_cast<double>(call.count())};
     if (!plain_.last) return plan;
     double last = plain_.last->seconds;
-    if (plain_.last->plan.bytes > planned->plan.bytes) {
+    if (plain_.last->plan.host().bytes > planned->plan.host().bytes) {
       const LoopCall::Body& block = *call.last();
       if (!serves(*planned, *block.exe->lowered, block.sizes)) return std::nullopt;
       plan.last = planned;
@@ -93,11 +94,11 @@ class Trial {
       Planned f;
       f.schedule = order_as(program_, sizes_, order_);
       f.plan = pack(f.schedule, PackEffort::Thorough);
-      if (f.plan.bytes <= budget) {
+      if (f.plan.host().bytes <= budget) {
         f.seconds = predict_seconds(program_, sizes_);
         return f;
       }
-      if (f.plan.load > budget) return std::nullopt;  // a step outside the loops
+      if (f.plan.host().load > budget) return std::nullopt;  // a step outside the loops
       // The packing has a gap: a smaller body of the loop around which most is alive.
       std::size_t fullest = 0;
       for (std::size_t i = 1; i < plans_.size(); ++i)
@@ -158,7 +159,7 @@ class Trial {
       TaskSizes alone = sizes_;
       for (const LoopFitter& other : loops_) alone.workspace[other.task] = 0;
       alone.workspace[loop.task] = kMost;
-      around.push_back(pack(order_as(program_, alone, order_)).load - kMost);
+      around.push_back(pack(order_as(program_, alone, order_)).host().load - kMost);
     }
     return around;
   }
@@ -173,7 +174,7 @@ class Trial {
 /// Less time, or the same with less memory.
 bool better(const std::optional<Planned>& a, const std::optional<Planned>& b) {
   if (!a || !b) return a.has_value();
-  return std::pair(a->seconds, a->plan.bytes) < std::pair(b->seconds, b->plan.bytes);
+  return std::pair(a->seconds, a->plan.host().bytes) < std::pair(b->seconds, b->plan.host().bytes);
 }
 
 std::uint64_t bound_of(const Program& program, const TaskSizes& sizes, const Schedule& plain) {
@@ -188,7 +189,7 @@ std::uint64_t bound_with_loops(const Program& program, const PreparedTasks& task
   for (std::uint32_t t = 0; t < tasks.calls.size(); ++t)
     if (const auto* loop = dynamic_cast<const LoopCall*>(tasks.calls[t].get())) {
       const LoopCall::Body& body = loop->body();
-      sizes.workspace[t] -= loop->planned_for().planned->plan.bytes;
+      sizes.workspace[t] -= loop->planned_for().planned->plan.host().bytes;
       sizes.workspace[t] +=
           bound_of(body.exe->lowered->program, body.sizes, body.exe->planned->schedule);
     }
@@ -213,6 +214,7 @@ class KeyWriter {
     for (std::uint32_t t = 0; t < p.tasks.size(); ++t) {
       const Task& task = p.tasks[t];
       put(static_cast<std::uint8_t>(task.kind));
+      put(task.device);
       put(task.may_fail);
       put_values(p, s, task.reads);
       put_values(p, s, task.writes);
@@ -311,10 +313,12 @@ std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tas
   const Planned plain = *outside.fit(0);
   floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
   floor.plain_seconds = plain.plain_seconds;
-  if (budget == 0 || plain.plan.bytes <= budget) return plain;
+  if (budget == 0 || plain.plan.host().bytes <= budget) return plain;
   std::vector<std::pair<std::uint32_t, LoopCall*>> calls;
   for (std::uint32_t t = 0; search.recompute && t < tasks.calls.size(); ++t)
-    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get())) calls.emplace_back(t, loop);
+    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get());
+        loop && program.tasks[t].device == 0)
+      calls.emplace_back(t, loop);
   kept.bodies.resize(calls.size());
   std::list<LoopFitter> loops;
   for (std::size_t k = 0; k < calls.size(); ++k)

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/interrupt.h"
@@ -100,19 +101,26 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
   for (const Task& t : l.program.tasks) {
     check_interrupt();
     std::unique_ptr<PreparedCall> call;
-    if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
+    if (t.kind == Task::Kind::Kernel && t.device != 0) {
+      const Kernel& k = l.program.kernels[t.index];
+      std::vector<std::int64_t> ints;
+      for (SizeId id : k.ints) ints.push_back(bounds.high[id]);
+      call = l.devices->accelerator(t.device).prepare(k.spec, ints);
+    } else if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
       const Node& n = l.program.graph.node(t.index);
       CallSite site = call_site(l, t, bounds);
       site.device = device;
       try {
         call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
-                                          : find_library(l.program.library, n)->prepare(site);
+                                          : find_library(l.program.libraries, n)->prepare(site);
       } catch (Error& e) {
         e.locate(n.origin);
         throw;
       }
     }
     out.sizes.workspace.push_back(call ? call->workspace : 0);
+    out.sizes.elsewhere.emplace_back();
+    if (call) out.sizes.elsewhere.back() = call->elsewhere;
     out.sizes.loop_seconds.push_back(call ? call->seconds : 0);
     out.calls.push_back(std::move(call));
   }
@@ -128,6 +136,8 @@ bool serves(const Planned& planned, const Lowered& l, const TaskSizes& sizes) {
     const std::uint64_t room =
         s.workspace < 0 ? 0 : buffers[static_cast<std::size_t>(s.workspace)].bytes;
     if (sizes.workspace[s.task] > room) return false;
+    for (std::size_t k = 0; k < s.elsewhere.size(); ++k)
+      if (sizes.elsewhere[s.task][k].second > buffers[s.elsewhere[k]].bytes) return false;
   }
   return true;
 }
@@ -148,23 +158,51 @@ class Linker {
   BoundStep bind(const Step& s) {
     BoundStep b;
     b.workspace = s.workspace;
+    b.elsewhere = s.elsewhere;
+    if (s.queue != kHostQueue) {
+      b.device = device_of_queue(s.queue);
+      b.queue = static_cast<CommandQueues::Queue>(number_of_queue(s.queue));
+    }
     if (s.commit_copy) {
-      b.buffers = {s.reads[0], s.writes[0]};
-      b.widths = {
-          static_cast<std::int64_t>(bytes_of(p_, sizes(), schedule_.buffers[s.reads[0]].value))};
+      bind_copy(s, b);
       return b;
     }
     const Task& t = p_.tasks[s.task];
     b.task = &t;
     if (predict_) b.seconds = predict_task_seconds(p_, task_sizes_, s.task);
-    if (t.kind == Task::Kind::Kernel)
-      bind_kernel(s, t, b);
-    else if (t.kind == Task::Kind::Sizes)
-      bind_sizes(s, t, b);
-    else
-      bind_call(s, t, b);
+    switch (t.kind) {
+      case Task::Kind::Kernel: bind_kernel(s, t, b); break;
+      case Task::Kind::Sizes: bind_sizes(s, t, b); break;
+      case Task::Kind::Copy: bind_copy(s, b); break;
+      default: bind_call(s, t, b);
+    }
     note_decided_sizes(t, b);
     return b;
+  }
+
+  /// Gives marks to the steps that others wait for, and to those that decide sizes: this thread
+  /// reads what they make.
+  void bind_waits() {
+    const auto mark_of = [&](std::uint32_t at) {
+      BoundStep& b = exe_.steps[at];
+      if (b.mark < 0) b.mark = static_cast<std::int32_t>(exe_.marks[b.device]++);
+      return static_cast<std::uint32_t>(b.mark);
+    };
+    exe_.marks.assign(l_.devices ? l_.devices->size() : 1, 0);
+    for (std::uint32_t at = 0; at < exe_.steps.size(); ++at) {
+      BoundStep& b = exe_.steps[at];
+      for (const std::uint32_t other : schedule_.steps[at].waits) {
+        const DeviceId device = exe_.steps[other].device;
+        b.waits.push_back({device, mark_of(other), b.device != device});
+      }
+      if (b.device != 0 && !b.elements.empty()) mark_of(at);
+    }
+    for (const BoundStep& b : exe_.steps) {
+      if (b.device != 0) exe_.marks[b.device] = std::max(exe_.marks[b.device], 1U);
+      if (!b.call) continue;
+      for (DeviceId d = 1; d < exe_.marks.size(); ++d)
+        exe_.marks[d] = std::max(exe_.marks[d], b.call->marks(d));
+    }
   }
 
  private:
@@ -177,9 +215,16 @@ class Linker {
     return buffers[static_cast<std::size_t>(at)];
   }
 
+  void bind_copy(const Step& s, BoundStep& b) const {
+    b.buffers = {s.reads[0], s.writes[0]};
+    b.widths = {
+        static_cast<std::int64_t>(bytes_of(p_, sizes(), schedule_.buffers[s.writes[0]].value))};
+  }
+
   void bind_kernel(const Step& s, const Task& t, BoundStep& b) const {
     b.kernel = &p_.kernels[t.index];
     b.code = l_.code.empty() ? nullptr : l_.code[t.index];
+    b.call = exe_.calls[s.task].get();
     const Kernel& k = *b.kernel;
     for (std::size_t i = 0; i < k.operands.size(); ++i) {
       b.buffers.push_back(buffer_of(s, t, k.operands[i], k.spec.operands[i].write));
@@ -284,6 +329,7 @@ std::unique_ptr<Executable> link(const Lowered& l, std::shared_ptr<const Planned
     if (exe->steps.back().task)
       exe->max_operands = std::max(exe->max_operands, exe->steps.back().buffers.size());
   }
+  linker.bind_waits();
   for (const Transfer& t : exe->planned->schedule.transfers)
     exe->transfers.push_back({t.buffer, bytes_of(l.program, exe->bounds.high,
                                                  exe->planned->schedule.buffers[t.buffer].value)});
@@ -310,11 +356,37 @@ void bind_arena(const Executable& exe, RunState& state) {
   const Schedule& s = exe.planned->schedule;
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
-    if (buf.where == Where::Arena)
-      state.buffers[b] = state.arena + exe.planned->plan.offsets[b];
-    else if (buf.where == Where::Constant)
-      state.buffers[b] = exe.lowered->program.graph.node(buf.index).attrs.array("value")->data;
+    if (buf.where == Where::Arena) {
+      state.buffers[b] = state.arenas[buf.space] + exe.planned->plan.offsets[b];
+    } else if (buf.where == Where::Constant) {
+      const Node& constant = exe.lowered->program.graph.node(buf.index);
+      state.buffers[b] = constant.device == 0 ? constant.attrs.array("value")->data
+                                              : exe.lowered->constants.at(buf.index)->data();
+    }
   }
+}
+
+std::byte* host_bytes(const Executable& exe, const RunState& state, std::uint32_t buffer,
+                      std::vector<std::byte>& copy) {
+  const Buffer& b = exe.planned->schedule.buffers[buffer];
+  if (on_host(b.space) || !state.buffers[buffer]) return state.buffers[buffer];
+  copy.resize(b.bytes);
+  CommandQueues& queues = *state.queues[device_of(b.space)];
+  queues.copy(CommandQueues::Download, copy.data(), state.buffers[buffer], b.bytes);
+  queues.finish();
+  return copy.data();
+}
+
+void write_back(const Executable& exe, const RunState& state, std::uint32_t buffer,
+                const std::byte* from, std::uint64_t bytes) {
+  const Buffer& b = exe.planned->schedule.buffers[buffer];
+  if (on_host(b.space)) {
+    std::memmove(state.buffers[buffer], from, bytes);
+    return;
+  }
+  CommandQueues& queues = *state.queues[device_of(b.space)];
+  queues.copy(CommandQueues::Upload, state.buffers[buffer], from, bytes);
+  queues.finish();
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -9,6 +10,7 @@
 #include "cost/tasks.h"
 #include "exec/loop_call.h"
 #include "expr/evaluate_sizes.h"
+#include "plan/queues.h"
 
 namespace snug {
 namespace {
@@ -26,7 +28,7 @@ void link_again(LoopCall::Body& body, const std::shared_ptr<const Planned>& plan
 }  // namespace
 
 LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
-    : l_(inner), shape_(LoopShape::of(site.node->attrs)) {
+    : l_(inner), shape_(LoopShape::of(site.node->attrs)), device_(site.node->device) {
   checks_ = requirements_vary(inner);
   refuse_unknown_sizes(site);
   SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
@@ -48,8 +50,9 @@ LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
 }
 
 const Executable& LoopCall::planned_for() const {
-  return last_.exe && last_.exe->planned->plan.bytes > body_.exe->planned->plan.bytes ? *last_.exe
-                                                                                      : *body_.exe;
+  return last_.exe && last_.exe->planned->plan.host().bytes > body_.exe->planned->plan.host().bytes
+             ? *last_.exe
+             : *body_.exe;
 }
 
 void LoopCall::take(const LoopPlan& plan) {
@@ -58,13 +61,28 @@ void LoopCall::take(const LoopPlan& plan) {
   seconds = plan.seconds;
   tables_ = tables_for(plan);
   workspace = tables_.end;
+  elsewhere.clear();
+  const std::vector<ArenaPlan>& arenas = plan.body->plan.arenas;
+  for (Space space = 1; space < arenas.size(); ++space) {
+    std::uint64_t bytes = arenas[space].bytes;
+    if (plan.last && space < plan.last->plan.arenas.size())
+      bytes = std::max(bytes, plan.last->plan.arenas[space].bytes);
+    elsewhere.emplace_back(space, bytes);
+  }
+}
+
+std::uint32_t LoopCall::marks(DeviceId d) const {
+  const auto of = [&](const Body& body) {
+    return body.exe && d < body.exe->marks.size() ? body.exe->marks[d] : 0;
+  };
+  return std::max(of(body_), of(last_));
 }
 
 LoopCall::Tables LoopCall::tables_for(const LoopPlan& plan) const {
-  std::uint64_t at = plan.body->plan.bytes;
+  std::uint64_t at = plan.body->plan.host().bytes;
   std::size_t buffers = plan.body->schedule.buffers.size();
   if (plan.last) {
-    at = std::max(at, plan.last->plan.bytes);
+    at = std::max(at, plan.last->plan.host().bytes);
     buffers = std::max(buffers, plan.last->schedule.buffers.size());
   }
   at = align_up(at);
@@ -112,7 +130,11 @@ void LoopCall::run(const RunArgs& args) const {
   RunState state;
   state.sizes = sizes;
   state.buffers = reinterpret_cast<std::byte**>(w + tables_.buffers);
-  state.arena = w;
+  std::array<std::byte*, kMostSpaces> arenas{};
+  for (const auto& [space, bytes] : elsewhere) arenas[space] = args.elsewhere[space];
+  arenas[kHostSpace] = w;
+  state.arenas = arenas.data();
+  state.queues = args.queues;
   state.descs = reinterpret_cast<ArgDesc*>(w + tables_.descs);
   for (std::size_t i = 0; i < max_operands(); ++i) new (&state.descs[i]) ArgDesc;
   state.pointers = reinterpret_cast<std::byte**>(w + tables_.pointers);
@@ -120,7 +142,7 @@ void LoopCall::run(const RunArgs& args) const {
 
   for (std::size_t k = 0; k < shape_.states; ++k)
     if (args.out[k] != args.in[shape_.sequences + k])
-      std::memcpy(args.out[k], args.in[shape_.sequences + k], bytes(args.out_desc[k]));
+      copy(args, args.out[k], args.in[shape_.sequences + k], bytes(args.out_desc[k]));
   const Executable* bound = nullptr;
   for (index = 0; index < count; ++index) {
     if (args.interruptible) check_interrupt();
@@ -145,6 +167,16 @@ void LoopCall::run(const RunArgs& args) const {
     if (shape_.blocks) first_row_of_slice = rows.before + index * block_rows_;
     run_steps(exe, state);
   }
+}
+
+void LoopCall::copy(const RunArgs& args, std::byte* to, const std::byte* from,
+                    std::uint64_t bytes) const {
+  if (device_ == 0) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  args.queues[device_]->copy(CommandQueues::Compute, to, from, bytes);
+  args.queues[device_]->finish();
 }
 
 /// The first row of a sequence or joined output in iteration `i`.
@@ -187,6 +219,7 @@ LoopCall::Body LoopCall::instantiate(const CallSite& site, std::int64_t first,
   auto planned = std::make_shared<Planned>();
   planned->schedule = order(l_.program, tasks.sizes);
   planned->plan = pack(planned->schedule, PackEffort::Thorough);
+  add_waits(planned->schedule, planned->plan);
   planned->seconds = planned->plain_seconds = predict_seconds(l_.program, tasks.sizes);
   body.exe = link(l_, planned, std::move(tasks), std::move(bounds));
   return body;

@@ -23,6 +23,7 @@ class LoopCall : public PreparedCall {
   void make_ready() const override;
   void count_code(CodeCount& count) const override;
   void run(const RunArgs& args) const override;
+  std::uint32_t marks(DeviceId device) const override;
 
   /// The body for some of the iterations.
   struct Body {
@@ -65,6 +66,7 @@ class LoopCall : public PreparedCall {
   std::int64_t symbol_value(const Symbol& s, const RunArgs& args, std::int64_t i,
                             std::int64_t count, std::byte* workspace) const;
   std::size_t max_operands() const;
+  void copy(const RunArgs& args, std::byte* to, const std::byte* from, std::uint64_t bytes) const;
 
   /// Where the tables of the loop are in its workspace, behind the arena of the body.
   struct Tables {
@@ -75,7 +77,8 @@ class LoopCall : public PreparedCall {
   const Lowered& l_;
   Body body_, last_;  // last_: for a last block of another size, or none
   LoopShape shape_;
-  bool checks_;  // some requirement may fail in a later iteration
+  DeviceId device_;  // whose operands it has
+  bool checks_;      // some requirement may fail in a later iteration
   std::int64_t count_;
   std::int64_t block_rows_ = 0;
   Tables tables_;

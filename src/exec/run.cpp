@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/interrupt.h"
@@ -13,13 +14,21 @@ namespace {
 
 constexpr std::size_t kMaxInts = 10 * 40;  // rank times operands and extents of a kernel
 
+void take_operands(const BoundStep& b, const RunState& state) {
+  for (std::size_t i = 0; i < b.buffers.size(); ++i)
+    state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
+}
+
+void take_ints(const Kernel& k, const RunState& state, std::int64_t* ints) {
+  SNUG_CHECK(k.ints.size() <= kMaxInts, "kernel {} has too many operands", k.spec.name);
+  for (std::size_t i = 0; i < k.ints.size(); ++i) ints[i] = state.sizes[k.ints[i]];
+}
+
 void run_kernel(const BoundStep& b, const RunState& state, int threads) {
   const Kernel& k = *b.kernel;
   std::int64_t ints[kMaxInts];
-  SNUG_CHECK(k.ints.size() <= kMaxInts, "kernel {} has too many operands", k.spec.name);
-  for (std::size_t i = 0; i < k.ints.size(); ++i) ints[i] = state.sizes[k.ints[i]];
-  for (std::size_t i = 0; i < b.buffers.size(); ++i)
-    state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
+  take_ints(k, state, ints);
+  take_operands(b, state);
   const std::int64_t points = state.sizes[k.points], work = state.sizes[k.work] * b.weight;
   if (threads <= 1 || work < kAwakeWork) return b.code(state.pointers, ints, 0, points);
   const KernelCut cut = choose_cut(k.spec, ints, threads);
@@ -61,8 +70,9 @@ void run_sizes(const BoundStep& b, const RunState& state, DType dtype) {
   }
 }
 
-void run_library(const BoundStep& b, const RunState& state, std::int64_t* extents,
-                 bool interruptible) {
+/// Calls run(args) with the arguments of a library call or a loop.
+template <class Run>
+void with_arguments(const BoundStep& b, const RunState& state, Run&& run) {
   const ArgDesc* descs = b.descs.data();
   if (b.runtime_sizes) {
     for (std::size_t i = 0; i < b.layouts.size(); ++i) {
@@ -75,8 +85,7 @@ void run_library(const BoundStep& b, const RunState& state, std::int64_t* extent
     }
     descs = state.descs;
   }
-  for (std::size_t i = 0; i < b.buffers.size(); ++i)
-    state.pointers[i] = state.buffers[b.buffers[i]] + state.sizes[b.offsets[i]] * b.widths[i];
+  take_operands(b, state);
   std::int64_t size_values[kMaxSizeValues];
   const std::int64_t* size_inputs[kMaxSizeValues];
   std::size_t used = 0;
@@ -91,11 +100,90 @@ void run_library(const BoundStep& b, const RunState& state, std::int64_t* extent
   args.in_desc = descs;
   args.out_desc = descs + b.input_count;
   args.size_values = size_inputs;
-  args.extents = extents;
+  args.in_count = b.input_count;
+  args.out_count = static_cast<std::uint32_t>(b.buffers.size()) - b.input_count;
+  args.size_inputs = static_cast<std::uint32_t>(b.size_inputs.size());
+  args.size_elements = static_cast<std::uint32_t>(used);
   args.in_place = b.in_place;
-  args.interruptible = interruptible;
-  b.call->run(args);
+  run(args);
 }
+
+void run_library(const BoundStep& b, const Schedule& s, const RunState& state,
+                 std::int64_t* extents, bool interruptible) {
+  std::array<std::byte*, kMostSpaces> elsewhere{};
+  for (const std::uint32_t w : b.elsewhere) elsewhere[s.buffers[w].space] = state.buffers[w];
+  with_arguments(b, state, [&](RunArgs& args) {
+    args.elsewhere = elsewhere.data();
+    args.queues = state.queues;
+    args.extents = extents;
+    args.interruptible = interruptible;
+    b.call->run(args);
+  });
+}
+
+/// Asks the device of the step for it.
+void ask(const BoundStep& b, const RunState& state) {
+  CommandQueues& queues = *state.queues[b.device];
+  if (!b.task || b.task->kind == Task::Kind::Copy) {
+    queues.copy(b.queue, state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
+                static_cast<std::uint64_t>(b.widths[0]));
+  } else if (b.task->kind == Task::Kind::Kernel) {
+    const Kernel& k = *b.kernel;
+    std::int64_t ints[kMaxInts];
+    take_ints(k, state, ints);
+    take_operands(b, state);
+    RunArgs args;
+    args.in = state.pointers;
+    args.in_count = static_cast<std::uint32_t>(b.buffers.size());
+    args.ints = {ints, k.ints.size()};
+    args.points = state.sizes[k.points];
+    queues.run(*b.call, args);
+  } else {
+    with_arguments(b, state, [&](const RunArgs& args) { queues.run(*b.call, args); });
+  }
+}
+
+/// What the devices of a call are asked runs later; nothing does once this has died.
+class LateSteps {
+ public:
+  LateSteps(const Executable& exe, const RunState& state) : exe_(exe), state_(state) {}
+  ~LateSteps() {
+    if (!ended_) for_each([](CommandQueues& q) { q.abandon(); });
+  }
+  LateSteps(const LateSteps&) = delete;
+  LateSteps& operator=(const LateSteps&) = delete;
+
+  void wait(const BoundStep& b) const {
+    for (const BoundStep::Wait& w : b.waits)
+      if (w.by_host)
+        state_.queues[w.device]->finish(w.mark);
+      else
+        state_.queues[w.device]->wait(b.queue, w.mark);
+  }
+  void mark(const BoundStep& b) const {
+    if (b.mark < 0) return;
+    const auto mark = static_cast<std::uint32_t>(b.mark);
+    state_.queues[b.device]->mark(b.queue, mark);
+    if (!b.elements.empty()) state_.queues[b.device]->finish(mark);  // this thread reads it
+  }
+  void finish() {
+    for_each([](CommandQueues& q) { q.finish(); });
+  }
+  void end() {
+    finish();
+    ended_ = true;
+  }
+
+ private:
+  template <class F>
+  void for_each(F&& f) const {
+    for (std::size_t d = 1; d < exe_.marks.size(); ++d)
+      if (exe_.marks[d] > 0) f(*state_.queues[d]);
+  }
+  const Executable& exe_;
+  const RunState& state_;
+  bool ended_ = false;
+};
 
 /// Values that go to a file and come back while steps run.
 class Transfers {
@@ -146,30 +234,35 @@ void run_steps(const Executable& exe, RunState& state) {
   const Schedule& s = exe.planned->schedule;
   const Lowered& l = *exe.lowered;
   Transfers transfers(exe, state);
+  LateSteps late(exe, state);
   std::vector<BoundStep>::const_iterator step = exe.steps.begin();
   for (std::uint32_t at = 0; at < exe.steps.size(); ++at, ++step) {
     const BoundStep& b = *step;
     bool interruptible = state.interruptible && at < s.commit;
     if (interruptible) check_interrupt();
     transfers.before(at);
+    late.wait(b);
     if (state.observer) state.observer->before(state, at);
-    if (!b.task) {
-      std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
-                  static_cast<std::size_t>(b.widths[0]));
-      if (state.observer) state.observer->after(state, at);
-      continue;
-    }
+    state.asked = at + 1;
     std::int64_t extents[8];
     try {
-      switch (b.task->kind) {
-        case Task::Kind::Kernel: run_kernel(b, state, l.threads); break;
-        case Task::Kind::Sizes: run_sizes(b, state, l.program.type(b.task->writes[0]).dtype); break;
-        default: run_library(b, state, extents, interruptible);
-      }
+      if (b.device != 0)
+        ask(b, state);
+      else if (!b.task)
+        std::memcpy(state.buffers[b.buffers[1]], state.buffers[b.buffers[0]],
+                    static_cast<std::size_t>(b.widths[0]));
+      else if (b.task->kind == Task::Kind::Kernel)
+        run_kernel(b, state, l.threads);
+      else if (b.task->kind == Task::Kind::Sizes)
+        run_sizes(b, state, l.program.type(b.task->writes[0]).dtype);
+      else
+        run_library(b, s, state, extents, interruptible);
+      if (b.device != 0) late.mark(b);
     } catch (Error& e) {
-      e.locate(b.task->origin);
+      if (b.task) e.locate(b.task->origin);
       throw;
     }
+    if (state.observer && b.device != 0) late.finish();
     if (!b.extents.empty() || !b.elements.empty()) {
       for (std::size_t i = 0; i < b.extents.size(); ++i) state.sizes[b.extents[i]] = extents[0];
       for (const BoundStep::DecidedElement& e : b.elements)
@@ -183,6 +276,7 @@ void run_steps(const Executable& exe, RunState& state) {
     }
     if (state.observer) state.observer->after(state, at);
   }
+  late.end();
 }
 
 }  // namespace snug

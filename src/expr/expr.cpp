@@ -230,7 +230,9 @@ struct SharedVariable::Cell {
   ValueLock mutex;
   Array value;
   std::unique_ptr<Recipe> recipe;
-  bool torn = false;  // a call was changing it when this process was forked
+  std::optional<DeviceArray> there;  // on a device; `value` is none then
+  std::string lost;                  // why there is no value
+  bool torn = false;                 // a call was changing it when this process was forked
   const ForkHook hook{free_in_child, this};
 
   /// Nobody who held the lock is here.
@@ -239,6 +241,11 @@ struct SharedVariable::Cell {
     cell.torn |= cell.mutex.forget_holders();
   }
   void require_whole(const std::string& name) const {
+    if (!lost.empty())
+      fail(Fault::Device,
+           fmt::format("{} has no value any more: {}",
+                       name.empty() ? "a shared variable" : "the shared variable " + name, lost),
+           "give it one by set_value, or load a checkpoint");
     if (torn)
       fail(Fault::Value,
            fmt::format("{} has no value in this process: a call of another thread was changing it "
@@ -363,10 +370,52 @@ const Recipe* SharedVariable::recipe() const { return cell_->recipe.get(); }
 
 const Array* SharedVariable::value_if_materialised() const {
   cell_->require_whole(name);
-  return cell_->recipe ? nullptr : &cell_->value;
+  return cell_->recipe || cell_->there ? nullptr : &cell_->value;
 }
 
-Array& SharedVariable::value_locked() {
+const DeviceArray* SharedVariable::value_on_device() const {
+  cell_->require_whole(name);
+  return cell_->there ? &*cell_->there : nullptr;
+}
+
+Array SharedVariable::copy_locked() const {
+  if (const DeviceArray* there = value_on_device()) return there->download();
+  return value_if_materialised()->contiguous_copy();
+}
+
+Dims SharedVariable::shape_locked() const {
+  return cell_->recipe  ? cell_->recipe->shape
+         : cell_->there ? cell_->there->shape
+                        : cell_->value.shape;
+}
+
+DeviceArray& SharedVariable::value_on(
+    const std::string& device,
+    const std::function<std::shared_ptr<DeviceMemory>(std::uint64_t bytes)>& allocate) {
+  if (const DeviceArray* there = value_on_device(); there && there->memory->device() == device)
+    return *cell_->there;
+  Array& value = value_locked();
+  const auto bytes = static_cast<std::uint64_t>(value.bytes());
+  DeviceArray moved{value.dtype, value.shape, allocate(bytes)};
+  moved.memory->write(moved.memory->data(), value.data, bytes);
+  set_value_on_device(std::move(moved));
+  return *cell_->there;
+}
+
+void SharedVariable::set_value_on_device(DeviceArray value) {
+  const NoFork whole;
+  cell_->there = std::move(value);
+  cell_->value = {};
+}
+
+void SharedVariable::lose(std::string why) {
+  const NoFork whole;
+  cell_->there.reset();
+  cell_->value = {};
+  cell_->lost = std::move(why);
+}
+
+void SharedVariable::make_locked() {
   cell_->require_whole(name);
   if (cell_->recipe) {
     const Recipe& recipe = *cell_->recipe;
@@ -376,17 +425,31 @@ Array& SharedVariable::value_locked() {
     cell_->value = std::move(made);
     cell_->recipe.reset();
   }
+}
+
+Array& SharedVariable::value_locked() {
+  make_locked();
+  if (cell_->there) {
+    Array here = counted(cell_->there->bytes(), name, [&] { return cell_->there->download(); });
+    const NoFork whole;
+    cell_->value = std::move(here);
+    cell_->there.reset();
+  }
   return cell_->value;
 }
 
 Array SharedVariable::get_value(bool borrow) {
   std::optional<Array> out;
   // What an open call is going to write, it may write in place.
-  if (OpenCalls::of_thread()->find(*this).written) borrow = false;
+  const OpenCalls::Held held = OpenCalls::of_thread()->find(*this);
+  if (held.written || (held.held && cell_->there)) borrow = false;
   {
     const ReadLock reader(*this);
-    if (const Array* value = value_if_materialised())
-      out = borrow ? *value : value->contiguous_copy();
+    const Array* const value = value_if_materialised();
+    if (borrow && value)
+      out = *value;
+    else if (value || (value_on_device() && !borrow))
+      out = copy_locked();
   }
   if (!out) {
     const WriteLock writer(*this, "get_value");
@@ -411,7 +474,7 @@ void SharedVariable::set_value(const Array& given) {
     // Into the same memory, if nobody else has it: a large variable need not have room twice.
     const WriteLock lock(*this, "set_value");
     Array& old = cell_->value;
-    if (!cell_->recipe && old.shape == value.shape && old.storage.use_count() == 1) {
+    if (!cell_->recipe && old.storage && old.shape == value.shape && old.storage.use_count() == 1) {
       if (value.bytes()) std::memcpy(old.data, value.data, static_cast<std::size_t>(value.bytes()));
       if (value.dtype == DType::Bool) make_bools(old.data, value.bytes());
       cell_->torn = false;
@@ -423,13 +486,15 @@ void SharedVariable::set_value(const Array& given) {
   const WriteLock lock(*this, "set_value");
   const NoFork whole;
   cell_->recipe.reset();
+  cell_->there.reset();
+  cell_->lost.clear();
   cell_->value = std::move(copy);
   cell_->torn = false;
 }
 
 Dims SharedVariable::shape() const {
   const ReadLock lock(*this);
-  return cell_->recipe ? cell_->recipe->shape : cell_->value.shape;
+  return shape_locked();
 }
 
 void set_apply_hook(void (*hook)(const std::vector<Expr>& outputs)) { apply_hook = hook; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/array.h"
+#include "base/device_memory.h"
 #include "base/origin.h"
 #include "base/ref.h"
 #include "expr/attrs.h"
@@ -145,10 +146,24 @@ class SharedVariable : public Variable {
   std::function<Expr(const Expr& self)> default_update_rule;
   Expr find_default_update();  // null if there is none
 
-  // For the executor, which holds `mutex`.
+  // For the executor, which holds `mutex`. The value is in one place: on the host, in memory of a
+  // device, or nowhere yet (a recipe).
   ValueLock& mutex;
-  Array& value_locked();  // materialises
+  void make_locked();     // the value of a recipe, on the host
+  Array& value_locked();  // brings it to the host
+  /// Null if it is not on the host.
   const Array* value_if_materialised() const;
+  /// Null if it is not on a device.
+  const DeviceArray* value_on_device() const;
+  /// Brings it to the device of that name, where `allocate` gives memory.
+  DeviceArray& value_on(
+      const std::string& device,
+      const std::function<std::shared_ptr<DeviceMemory>(std::uint64_t bytes)>& allocate);
+  void set_value_on_device(DeviceArray value);
+  Dims shape_locked() const;
+  Array copy_locked() const;  // wherever it is, but for a recipe
+  /// It has no value any more, until it is given one: reading it is a Device error with that text.
+  void lose(std::string why);
   void check_fits(const Array& value) const;
 };
 

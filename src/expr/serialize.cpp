@@ -212,10 +212,10 @@ class Saver {
     } else if (options_.values) {
       body_.byte(static_cast<std::uint8_t>(Held::Apart));
       body_.number(apart_++);
-      options_.values->push_back(s.value_if_materialised()->contiguous_copy());
+      options_.values->push_back(s.copy_locked());
     } else {
       body_.byte(static_cast<std::uint8_t>(Held::Value));
-      array(*s.value_if_materialised());
+      array(s.copy_locked());
     }
   }
 

@@ -13,8 +13,8 @@ constexpr std::uint32_t kNobody = 0xffffffff;
 /// reads the sum it adds the row for nothing.
 class Absorber {
  public:
-  Absorber(const Graph& g, LibraryTable library)
-      : g_(g), library_(library), readers_(g.nodes().size()), last_(g.nodes().size(), kNobody) {
+  Absorber(const Graph& g, Libraries libraries)
+      : g_(g), libraries_(libraries), readers_(g.nodes().size()), last_(g.nodes().size(), kNobody) {
     for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
       for (Value v : g.node(id).inputs) readers_[v.node].push_back(id);
     for (Value v : g.outputs()) readers_[v.node].push_back(kNobody);
@@ -100,7 +100,7 @@ class Absorber {
     if (!parts) return false;
     Node like = g_.node(parts->dot);
     like.op = &kAffineOp;
-    if (!find_library(library_, like)) return false;
+    if (!find_library(libraries_, like)) return false;
     const std::uint32_t end = relu_of(id).value_or(id);
     auto fused = [&](std::uint32_t reader) {
       return reader != kNobody &&
@@ -112,7 +112,7 @@ class Absorber {
   }
 
   const Graph& g_;
-  LibraryTable library_;
+  Libraries libraries_;
   std::vector<std::vector<std::uint32_t>> readers_;
   std::vector<std::uint32_t> last_;  // per end of a group: its sum
 };
@@ -150,8 +150,8 @@ const OpDef kAffineOp = {
     .reference = affine_reference,
 };
 
-std::optional<Graph> absorb_bias(const Graph& graph, LibraryTable library, RuleCounts& counts) {
-  return Absorber(graph, library).run(counts);
+std::optional<Graph> absorb_bias(const Graph& graph, Libraries libraries, RuleCounts& counts) {
+  return Absorber(graph, libraries).run(counts);
 }
 
 }  // namespace snug

@@ -131,8 +131,8 @@ std::span<const ImageOp> image_ops() { return kImageOps; }
 /// when somebody asks.
 class Turner {
  public:
-  Turner(const Graph& g, LibraryTable library)
-      : g_(g), library_(library), b_(g, plain_), last_(g.nodes().size()) {
+  Turner(const Graph& g, Libraries libraries)
+      : g_(g), libraries_(libraries), b_(g, plain_), last_(g.nodes().size()) {
     plain_.resize(g.nodes().size());
   }
 
@@ -243,7 +243,7 @@ class Turner {
     if (g_.type(n.inputs[0]).ndim() != 4) return false;
     Node like = n;
     like.op = &op.last;
-    const LibraryEntry* entry = find_library(library_, like);
+    const LibraryEntry* entry = find_library(libraries_, like);
     if (!entry || !(entry->prefers_channels_last || any_last(n, op.in))) return false;
     std::vector<Value> inputs;
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
@@ -295,7 +295,7 @@ class Turner {
   }
 
   const Graph& g_;
-  LibraryTable library_;
+  Libraries libraries_;
   std::vector<std::vector<Value>> plain_;
   Builder b_;
   std::vector<std::vector<std::optional<Value>>> last_;
@@ -305,12 +305,12 @@ class Turner {
 
 }  // namespace
 
-std::optional<Graph> prefer_channels_last(const Graph& graph, LibraryTable library,
+std::optional<Graph> prefer_channels_last(const Graph& graph, Libraries libraries,
                                           RuleCounts& counts) {
   bool any = false;
   for (const Node& n : graph.nodes()) any |= image_op(*n.op) != nullptr;
   if (!any) return std::nullopt;
-  return Turner(graph, library).run(counts);
+  return Turner(graph, libraries).run(counts);
 }
 
 }  // namespace snug

@@ -20,6 +20,7 @@ class MemoryChooser {
       switch (units_.kind[id]) {
         case NodeKind::Leaf:
         case NodeKind::Library:
+        case NodeKind::Copy:
         case NodeKind::Loop: memory_[id] = true; break;
         case NodeKind::Sizes: memory_[id] = must_[id]; break;
         case NodeKind::Fused:

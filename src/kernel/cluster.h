@@ -42,7 +42,16 @@ struct Cluster {
   std::uint32_t required_axes(const SizeTable& sizes) const;
 };
 
-enum class NodeKind : std::uint8_t { Leaf, IndexView, MemoryView, Fused, Sizes, Library, Loop };
+enum class NodeKind : std::uint8_t {
+  Leaf,
+  IndexView,
+  MemoryView,
+  Fused,
+  Sizes,
+  Library,
+  Loop,
+  Copy,  // between devices
+};
 
 /// The nodes of a graph in groups: a unit is a cluster (a kernel to be) or one other task. Units
 /// are in a valid order; unit 0 holds the leaves. A view belongs to the unit of what it shows.
@@ -63,7 +72,7 @@ struct ScalarBody {
 };
 ScalarBody scalar_body(const Graph& graph, const Node& node);
 
-Units find_units(const Graph& graph, LibraryTable library, const FuseOptions& options);
+Units find_units(const Graph& graph, Libraries libraries, const FuseOptions& options);
 
 /// Per node: whether it has memory. What leaves its kernel does, unless it is cheap to compute
 /// again from values that have memory anyway.

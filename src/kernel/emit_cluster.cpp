@@ -129,6 +129,7 @@ void add_kernel_task(Program& p, Kernel kernel, const std::vector<BodyOperand>& 
   t.kind = Task::Kind::Kernel;
   t.name = kernel.spec.name;
   t.covers = covers;
+  t.device = p.graph.node(covers.back()).device;
   t.origin = p.graph.node(covers.back()).origin;
   std::vector<std::vector<std::uint32_t>> candidates = find_in_place(kernel.spec, operands);
   for (std::size_t w = 0; w < operands.size(); ++w)

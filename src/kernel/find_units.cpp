@@ -4,6 +4,7 @@
 
 #include "graph/words.h"
 #include "kernel/cluster.h"
+#include "place/place.h"
 
 namespace snug {
 namespace {
@@ -17,8 +18,8 @@ constexpr std::uint32_t kFunction = 16;  // simple instructions that a function 
 /// Where two clusters of the same loops meet in a node, the later one may move into the earlier.
 class UnitFinder {
  public:
-  UnitFinder(const Graph& g, LibraryTable library, const FuseOptions& options)
-      : g_(g), library_(library), options_(options), sizes_(g.sizes()) {}
+  UnitFinder(const Graph& g, Libraries libraries, const FuseOptions& options)
+      : g_(g), libraries_(libraries), options_(options), sizes_(g.sizes()) {}
 
   Units run() {
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) units_.kind.push_back(kind_of(id));
@@ -32,12 +33,13 @@ class UnitFinder {
   NodeKind kind_of(std::uint32_t id) const {
     const Node& n = g_.node(id);
     if (has(*n.op, kLeaf)) return NodeKind::Leaf;
+    if (n.op == &transfer_op) return NodeKind::Copy;
     if (n.inner) return NodeKind::Loop;
     if (all_sizes(id)) return NodeKind::Sizes;
     if (has(*n.op, kIndexView)) return NodeKind::IndexView;
     if (has(*n.op, kView)) return NodeKind::MemoryView;
     if (has(*n.op, kElementwise | kReduction | kGenerator)) return NodeKind::Fused;
-    if (find_library(library_, n)) return NodeKind::Library;
+    if (find_library(libraries_, n)) return NodeKind::Library;
     throw UnsupportedError(
         fmt::format("{}: not supported on cpu for {}", word_for(n), name_of(n.types[0].dtype)), {},
         n.origin);
@@ -408,7 +410,7 @@ class UnitFinder {
   }
 
   const Graph& g_;
-  LibraryTable library_;
+  Libraries libraries_;
   FuseOptions options_;
   const SizeTable& sizes_;
   Units units_;
@@ -419,8 +421,8 @@ class UnitFinder {
 
 }  // namespace
 
-Units find_units(const Graph& graph, LibraryTable library, const FuseOptions& options) {
-  return UnitFinder(graph, library, options).run();
+Units find_units(const Graph& graph, Libraries libraries, const FuseOptions& options) {
+  return UnitFinder(graph, libraries, options).run();
 }
 
 }  // namespace snug

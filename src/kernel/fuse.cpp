@@ -10,18 +10,18 @@ namespace {
 /// Turns units into tasks.
 class Fuser {
  public:
-  Fuser(const Graph& g, LibraryTable library, const FuseOptions& options)
+  Fuser(const Graph& g, Libraries libraries, const FuseOptions& options)
       : g_(g),
-        library_(library),
+        libraries_(libraries),
         options_(options),
         sizes_(g.mutable_sizes()),
-        units_(find_units(g, library, options)),
+        units_(find_units(g, libraries, options)),
         memory_(choose_memory(g, units_)) {}
 
   Program run() {
     Program p;
     p.graph = g_;
-    p.library = library_;
+    p.libraries = libraries_;
     for (std::uint32_t id = 0; id < g_.nodes().size(); ++id) place(p, id);
     ClusterEmitter emitter(p, memory_, options_.strict_math);
     for (std::uint32_t unit = 1; unit < units_.clusters.size(); ++unit) {
@@ -86,7 +86,10 @@ class Fuser {
     Task t;
     t.kind = kind == NodeKind::Sizes  ? Task::Kind::Sizes
              : kind == NodeKind::Loop ? Task::Kind::Loop
+             : kind == NodeKind::Copy ? Task::Kind::Copy
                                       : Task::Kind::Library;
+    t.device = n.device;
+    if (kind == NodeKind::Copy && !t.device) t.device = g_.node(n.inputs[0]).device;
     t.index = id;
     t.name = std::string(n.op->name);
     t.covers = {id};
@@ -101,7 +104,7 @@ class Fuser {
   }
 
   const Graph& g_;
-  LibraryTable library_;
+  Libraries libraries_;
   FuseOptions options_;
   SizeTable& sizes_;
   Units units_;
@@ -110,8 +113,8 @@ class Fuser {
 
 }  // namespace
 
-Program fuse(const Graph& g, LibraryTable library, const FuseOptions& options) {
-  return Fuser(g, library, options).run();
+Program fuse(const Graph& g, Libraries libraries, const FuseOptions& options) {
+  return Fuser(g, libraries, options).run();
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 #include <unordered_set>
 
 #include "kernel/program.h"
+#include "place/place.h"
 
 namespace snug {
 namespace {
@@ -24,7 +25,7 @@ bool matrix_layout(SizeTable& sizes, const SizeDims& dims, const Layout& layout)
 /// were one.
 class Inserter {
  public:
-  Inserter(const Graph& g, LibraryTable library) : g_(g), library_(library), b_(g, map_) {
+  Inserter(const Graph& g, Libraries libraries) : g_(g), libraries_(libraries), b_(g, map_) {
     for (const GraphInput& in : g.inputs()) note_contiguous(map_[in.value.node][0]);
   }
 
@@ -59,10 +60,12 @@ class Inserter {
     return c;
   }
 
-  /// A value nobody else owns and that a task writes whole.
+  /// A value nobody else owns and that a task writes whole; what comes from a device does so into
+  /// memory that is planned.
   Value own(Value v) {
     const OpDef& op = *b_.node(v).op;
-    if (has(op, kLeaf | kView) || !owned_.insert(v).second) v = copy(v), owned_.insert(v);
+    const bool comes = &op == &transfer_op && b_.node(v).device == 0;
+    if (has(op, kLeaf | kView) || comes || !owned_.insert(v).second) v = copy(v), owned_.insert(v);
     return v;
   }
 
@@ -71,7 +74,7 @@ class Inserter {
     std::vector<Value> inputs;
     for (Value v : n.inputs) inputs.push_back(map_[v.node][v.output]);
     OriginOverride origin(n.origin);
-    if (const LibraryEntry* entry = find_library(library_, n)) {
+    if (const LibraryEntry* entry = find_library(libraries_, n)) {
       for (std::size_t i = 0; i < data_inputs(n); ++i)
         if (!accepts(*entry, inputs[i])) {
           // One copy serves all calls.
@@ -79,6 +82,16 @@ class Inserter {
           if (fresh) at->second = copy(inputs[i]);
           inputs[i] = at->second;
         }
+    } else if (n.op == &transfer_op) {
+      // It is contiguous, and on the host what a task makes: that is planned where devices copy
+      // from.
+      const Value v = inputs[0];
+      const OpDef& made = *b_.node(v).op;
+      if (has(made, kView) || (has(made, kLeaf) && b_.node(v).device == 0)) {
+        auto [at, fresh] = moved_.try_emplace(v);
+        if (fresh) at->second = copy(v);
+        inputs[0] = at->second;
+      }
     } else if (n.inner) {
       for (std::size_t i = 1; i < inputs.size(); ++i)
         if (!is_contiguous(b_.sizes(), b_.type(inputs[i]).dims, layouts_.at(inputs[i])))
@@ -124,12 +137,13 @@ class Inserter {
   }
 
   const Graph& g_;
-  LibraryTable library_;
+  Libraries libraries_;
   std::vector<std::vector<Value>> map_;
   Builder b_;
   std::unordered_map<Value, Layout, ValueHash> layouts_;
   std::unordered_set<Value, ValueHash> owned_;
   std::unordered_map<Value, Value, ValueHash> copied_;  // for library calls
+  std::unordered_map<Value, Value, ValueHash> moved_;   // for transfers
   std::int64_t copies_ = 0;
 };
 
@@ -144,8 +158,8 @@ const OpDef kCopyOp = {
     .scalar = [](ScalarBuilder& s, const Attrs&) { return s.arg(0); },
 };
 
-std::optional<Graph> insert_copies(const Graph& g, LibraryTable library, RuleCounts& counts) {
-  return Inserter(g, library).run(counts);
+std::optional<Graph> insert_copies(const Graph& g, Libraries libraries, RuleCounts& counts) {
+  return Inserter(g, libraries).run(counts);
 }
 
 }  // namespace snug

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/array.h"
@@ -13,6 +14,7 @@
 namespace snug {
 
 struct DeviceInfo;
+class CommandQueues;
 
 /// One operand of a library call, with sizes known.
 struct ArgDesc {
@@ -35,7 +37,7 @@ struct CallSite {
 };
 
 struct RunArgs {
-  std::byte* const* in = nullptr;
+  std::byte* const* in = nullptr;  // of a kernel: its operands, as KernelFn has them
   std::byte* const* out = nullptr;
   std::byte* workspace = nullptr;    // 64-byte aligned, PreparedCall::workspace bytes
   const ArgDesc* in_desc = nullptr;  // actual sizes and strides of this run
@@ -46,6 +48,14 @@ struct RunArgs {
   /// Output 0 is the storage of input 0 (ops with kInPlace): no copy first.
   bool in_place = false;
   bool interruptible = false;  // shared variables are still as they were: a request to stop holds
+  // For devices, which keep what they are given until they run: how much of it there is; of a
+  // kernel its integers, and the points of its first outer axis.
+  std::uint32_t in_count = 0, out_count = 0, size_inputs = 0, size_elements = 0;
+  std::span<const std::int64_t> ints = {};
+  std::int64_t points = 0;
+  // For loops on devices.
+  std::byte* const* elsewhere = nullptr;   // by Space, as PreparedCall has it
+  CommandQueues* const* queues = nullptr;  // by DeviceId
 };
 
 /// Bytes of code that libraries generate, of several calls that may share it.
@@ -72,7 +82,11 @@ class PreparedCall {
   /// What `make_ready` takes at first, about.
   virtual void count_code(CodeCount&) const {}
   virtual void run(const RunArgs& args) const = 0;
-  std::uint64_t workspace = 0;
+  std::uint64_t workspace = 0;  // in the memory of its device; of a loop: of the host
+  /// Of a loop on another device: what it needs in other memories, by their number (Space).
+  std::vector<std::pair<std::uint8_t, std::uint64_t>> elsewhere;
+  /// Of a loop: how many marks its body needs of a device.
+  virtual std::uint32_t marks(DeviceId) const { return 0; }
   double seconds = 0;    // predicted, of loops; 0: by its sizes
   int blas_buffers = 0;  // that OpenBLAS takes at a time, besides those it has from the start
 };
@@ -94,8 +108,13 @@ struct LibraryEntry {
 };
 /// Sorted by op; of several entries for one op the first that takes a node does it.
 using LibraryTable = std::span<const LibraryEntry>;
+/// One per device, by DeviceId.
+using Libraries = std::span<const LibraryTable>;
 
-/// Null if no entry does the node.
+/// Null if no entry does the node; of the table of its device.
 const LibraryEntry* find_library(LibraryTable table, const Node& node);
+inline const LibraryEntry* find_library(Libraries libraries, const Node& node) {
+  return find_library(libraries[node.device], node);
+}
 
 }  // namespace snug

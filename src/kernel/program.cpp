@@ -40,11 +40,14 @@ std::string print(const Program& p) {
     };
     std::string how = "kernel";
     if (t.kind == Task::Kind::Library)
-      how = std::string(find_library(p.library, p.graph.node(t.index))->library);
+      how = std::string(find_library(p.libraries, p.graph.node(t.index))->library);
     else if (t.kind == Task::Kind::Sizes)
       how = "sizes";
     else if (t.kind == Task::Kind::Loop)
       how = "loop";
+    else if (t.kind == Task::Kind::Copy)
+      how = "copy";
+    if (t.device) how += fmt::format("@{}", t.device);
     text += fmt::format("{:4} {:8} {:40} {} <- {}{}\n", i, how, t.name, list(t.writes),
                         list(t.reads), t.may_fail ? "   may fail" : "");
   }

@@ -28,9 +28,10 @@ struct Kernel {
 };
 
 struct Task {
-  enum class Kind : std::uint8_t { Kernel, Library, Sizes, Loop };
+  enum class Kind : std::uint8_t { Kernel, Library, Sizes, Loop, Copy };
   Kind kind = Kind::Kernel;
-  std::uint32_t index = 0;  // Kernel: into kernels. Library, Sizes, Loop: the node.
+  std::uint32_t index = 0;  // Kernel: into kernels. Else the node.
+  DeviceId device = 0;      // Copy: the one that is not the host
   std::string name;
   std::vector<Value> reads, writes;  // roots; a root may be read through several views
   /// write k may take over the storage of read j: pairs (k, j), best first.
@@ -47,7 +48,7 @@ struct Program {
   std::vector<Kernel> kernels;
   std::unordered_map<Value, Place, ValueHash> places;  // of every value that has memory
   std::vector<Type> extra;  // types of values past the graph's nodes: partial reductions
-  LibraryTable library;
+  Libraries libraries;
 
   const Type& type(Value v) const {
     return v.node < graph.nodes().size() ? graph.type(v) : extra[v.node - graph.nodes().size()];
@@ -62,7 +63,7 @@ struct FuseOptions {
 
 /// Groups elementwise ops, views and reductions into kernels; the rest are library calls, size
 /// tasks and loops. Needs: insert_copies.
-Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& options = {});
+Program fuse(const Graph& graph, Libraries libraries, const FuseOptions& options = {});
 
 // The passes behind placement, in the order of `all_passes()`: each gives the graph it makes, or
 // nothing if there was nothing to do.
@@ -70,21 +71,21 @@ Program fuse(const Graph& graph, LibraryTable library, const FuseOptions& option
 /// Lets values that are images have their channels as the last axis where a library call prefers
 /// that: elementwise ops, reductions and what else need not care follow, so that images are turned
 /// only where they meet an op that needs them as the user has them.
-std::optional<Graph> prefer_channels_last(const Graph&, LibraryTable, RuleCounts&);
+std::optional<Graph> prefer_channels_last(const Graph&, Libraries, RuleCounts&);
 
 /// Hands sums of a product and a row to the library that does the product, where that saves a
 /// kernel.
-std::optional<Graph> absorb_bias(const Graph&, LibraryTable, RuleCounts&);
+std::optional<Graph> absorb_bias(const Graph&, Libraries, RuleCounts&);
 
 /// Inserts copies where memory needs them: inputs of library calls in layouts they do not take,
 /// reshapes of strided values, and outputs and updates that are views, leaves or not distinct.
-std::optional<Graph> insert_copies(const Graph&, LibraryTable, RuleCounts&);
+std::optional<Graph> insert_copies(const Graph&, Libraries, RuleCounts&);
 
 /// The float32 values that forward tasks make and backward tasks read are kept in bfloat16 in
 /// between, at half the memory: forward tasks read them as they are, so only derivatives change.
 /// Lossy: only if asked for. Values that decide something (which one is the largest, an index),
 /// outputs, and those that together are a hundredth of all stay exact. Needs: insert_copies.
-std::optional<Graph> round_activations(const Graph&, LibraryTable, const FuseOptions&, RuleCounts&);
+std::optional<Graph> round_activations(const Graph&, Libraries, const FuseOptions&, RuleCounts&);
 
 /// Every value that has memory is written once, before it is read; every output has memory.
 void verify(const Program& program);

@@ -4,6 +4,7 @@
 #include "base/origin_marks.h"
 #include "expr/loop_shape.h"
 #include "kernel/program.h"
+#include "place/place.h"
 
 namespace snug {
 namespace {
@@ -111,11 +112,10 @@ class Rounder {
     for (auto id = static_cast<std::uint32_t>(g_.nodes().size()); id-- > 0;) {
       const Node& n = g_.node(id);
       bool read = in_backward_task(id), exactly = decides(g_, n);
-      if (!in_memory(id))
-        for (std::uint32_t k = 0; k < n.types.size(); ++k) {
-          read |= read_.count({id, k}) != 0;
-          exactly |= exact_.count({id, k}) != 0;
-        }
+      for (std::uint32_t k = 0; k < n.types.size(); ++k) {
+        if (!in_memory(id)) read |= read_.count({id, k}) != 0;
+        if (!in_memory(id) || n.op == &transfer_op) exactly |= exact_.count({id, k}) != 0;
+      }
       if (!read || is_size(id)) continue;
       for (std::size_t i = 0; i < data_inputs(n); ++i) {
         read_.insert(n.inputs[i]);
@@ -317,9 +317,9 @@ const OpDef kFromBfloat16Op = {
     .scalar = convert,
 };
 
-std::optional<Graph> round_activations(const Graph& graph, LibraryTable library,
+std::optional<Graph> round_activations(const Graph& graph, Libraries libraries,
                                        const FuseOptions& options, RuleCounts& counts) {
-  return Rounder(fuse(graph, library, options)).run(counts);
+  return Rounder(fuse(graph, libraries, options)).run(counts);
 }
 
 }  // namespace snug

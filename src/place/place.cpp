@@ -19,18 +19,24 @@ std::string time_text(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-bool decides_sizes_only(const Node& node, std::size_t input) { return input >= data_inputs(node); }
+/// As is the number of iterations of a loop.
+bool decides_sizes_only(const Node& node, std::size_t input) {
+  return input >= data_inputs(node) || (node.inner && input == 0);
+}
 
 /// The problem as numbers: what each node costs on each device, what it costs to move each value,
 /// who uses what. Then a search over placements.
 class Placer {
  public:
-  Placer(const Graph& graph, const std::vector<DeviceInfo>& devices, const PlaceHints& hints)
-      : graph_(graph), devices_(devices), n_(graph.nodes().size()) {
+  /// `home`: where arguments and outputs are. If that is not the host, the graph is the body of a
+  /// loop, whose first argument counts iterations on the host.
+  Placer(const Graph& graph, const std::vector<DeviceInfo>& devices, const PlaceHints& hints,
+         DeviceId home = 0)
+      : graph_(graph), devices_(devices), hints_(hints), home_(home), n_(graph.nodes().size()) {
     sizes_.resize(graph.sizes().nodes().size());
     evaluate_sizes(graph.sizes(), sizes_,
                    [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
-                     return guess(s, id, done, hints);
+                     return guess(s, id, done);
                    });
     measure();
   }
@@ -41,7 +47,9 @@ class Placer {
     for (std::size_t d = 0; d < devices_.size(); ++d) {
       std::vector<DeviceId> at(n_, 0);
       for (std::uint32_t id = 0; id < n_; ++id)
-        if (allowed(id, d)) at[id] = static_cast<DeviceId>(d);
+        at[id] = pinned_[id]     ? *pinned_[id]
+                 : can_be(id, d) ? static_cast<DeviceId>(d)
+                                 : DeviceId{0};
       improve(at);
       double cost = total(at);
       if (cost < best) {
@@ -62,13 +70,17 @@ class Placer {
       if (trace.reason_of.size() <= node) trace.reason_of.resize(node + 1, 0);
       trace.reason_of[node] = it->second;
     };
-    auto moved = [&](Value v, DeviceId from, DeviceId to) {
-      if (from == to) return v;
+    auto move_once = [&](Value v, DeviceId from, DeviceId to) {
       Value t = b.add_on(to, transfer_op, {v}, Attrs{{"device", static_cast<std::int64_t>(to)}});
       if (t.node >= trace.reason_of.size() || trace.reason_of[t.node] == 0)
         note(t.node,
              fmt::format("brings a value from {} to {}", devices_[from].name, devices_[to].name));
       return t;
+    };
+    auto moved = [&](Value v, DeviceId from, DeviceId to) {
+      if (from == to) return v;
+      if (from != 0) v = move_once(v, from, 0);
+      return to == 0 ? v : move_once(v, 0, to);
     };
     trace.reasons.clear();
     trace.reason_of.clear();
@@ -83,18 +95,19 @@ class Placer {
           Value here = map[v.node][v.output];
           inputs.push_back(decides_sizes_only(node, k) ? here : moved(here, at_[v.node], at_[id]));
         }
-        Value v = b.keep(graph_, id, std::move(inputs), nullptr, at_[id]);
+        Value v = b.keep(graph_, id, std::move(inputs), placed_body(node, at_[id]), at_[id]);
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
       }
       if (id < graph_.inputs().size()) b.set_device(map[id][0].node, at_[id]);
       note(map[id][0].node, reason(id));
       for (const Graph::RuntimeSource& s : graph_.runtime_sources())
-        if (s.value.node == id)
-          b.add_runtime_source({s.symbol, map[id][s.value.output], s.extent, s.element});
+        if (s.value.node == id)  // sizes are known on the host
+          b.add_runtime_source(
+              {s.symbol, moved(map[id][s.value.output], at_[id], 0), s.extent, s.element});
     }
     std::vector<Value> outputs;
     for (Value v : graph_.outputs())
-      outputs.push_back(moved(map[v.node][v.output], at_[v.node], 0));
+      outputs.push_back(moved(map[v.node][v.output], at_[v.node], home_));
     std::vector<Update> updates;
     for (const Update& u : graph_.updates()) {
       DeviceId home = at_[graph_.inputs()[u.input].value.node];
@@ -113,16 +126,15 @@ class Placer {
  private:
   static constexpr std::uint32_t kHost = 0xffffffff, kNobody = 0xfffffffe;  // in place of a user
 
-  std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done,
-                     const PlaceHints& hints) const {
+  std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done) const {
     if (s.kind == Symbol::Kind::Dim) {
-      if (s.input < hints.shapes.size() && s.index < hints.shapes[s.input].size() &&
-          hints.shapes[s.input][s.index] >= 0)
-        return hints.shapes[s.input][s.index];
+      if (s.input < hints_.shapes.size() && s.index < hints_.shapes[s.input].size() &&
+          hints_.shapes[s.input][s.index] >= 0)
+        return hints_.shapes[s.input][s.index];
       if (const auto& shared = graph_.inputs()[s.input].shared) return shared->shape()[s.index];
     }
     if (s.kind == Symbol::Kind::Runtime && s.high < id) return done[s.high];
-    return s.kind == Symbol::Kind::Element ? 0 : hints.unknown;
+    return s.kind == Symbol::Kind::Element ? 0 : hints_.unknown;
   }
 
   void measure() {
@@ -131,6 +143,7 @@ class Placer {
     bytes_.assign(n_, 0.0);
     users_.assign(n_, {});
     kind_.assign(n_, Kind::Free);
+    pinned_.assign(n_, std::nullopt);
     for (std::uint32_t id = 0; id < n_; ++id) {
       const Node& node = graph_.node(id);
       std::vector<Dims> in, out;
@@ -147,7 +160,7 @@ class Placer {
       }
       classify(id, node);
       for (std::size_t d = 0; d < count; ++d)
-        work_[id * count + d] = !allowed(id, d) ? kNever
+        work_[id * count + d] = !can_be(id, d) ? kNever
                                 : kind_[id] == Kind::Free
                                     ? predict_seconds(devices_[d], node, in, out, dtypes)
                                     : 0;
@@ -161,22 +174,57 @@ class Placer {
     }
   }
 
-  enum class Kind : std::uint8_t { Free, Argument, Size };
+  /// The body of a loop that is on `device`, all on it but for what must be on the host.
+  std::shared_ptr<const Graph> placed_body(const Node& loop, DeviceId device) const {
+    if (!loop.inner || device == 0) return nullptr;
+    PlaceHints hints = hints_;
+    hints.pin = [device](std::uint32_t, const Node&) { return device; };
+    Placer body(*loop.inner, devices_, hints, device);
+    body.solve();
+    PlaceTrace trace;
+    return std::make_shared<const Graph>(body.build(trace));
+  }
+
+  /// Whether a device may have a loop: nothing in it fails, and no size waits for a value.
+  bool may_have(std::size_t d, const Graph& body) const {
+    if (!body.runtime_sources().empty()) return false;
+    for (const Symbol& s : body.sizes().symbols())
+      if (s.kind == Symbol::Kind::Element && s.input != 0) return false;
+    return std::all_of(body.nodes().begin(), body.nodes().end(), [&](const Node& n) {
+      return !has(*n.op, kMayFail) && (!n.inner || may_have(d, *n.inner)) &&
+             (!hints_.runs || hints_.runs(static_cast<DeviceId>(d), n));
+    });
+  }
+
+  enum class Kind : std::uint8_t { Free, Argument, Size, Host };
   void classify(std::uint32_t id, const Node& node) {
-    if (id < graph_.inputs().size()) {
-      if (!graph_.inputs()[id].shared) kind_[id] = Kind::Argument;
-    } else if (!graph_.elements({id, 0}).empty() && !has(*node.op, kLeaf)) {
+    const bool is_input = id < graph_.inputs().size();
+    if (is_input && !graph_.inputs()[id].shared)
+      kind_[id] = Kind::Argument;
+    else if (!graph_.elements({id, 0}).empty() && (is_input || !has(*node.op, kLeaf)))
       kind_[id] = Kind::Size;
-    }
+    else if (has(*node.op, kMayFail))
+      kind_[id] = Kind::Host;
+    for (const Graph::RuntimeSource& s : graph_.runtime_sources())
+      if (s.extent && s.value.node == id) kind_[id] = Kind::Host;
+    if (kind_[id] == Kind::Argument && id > 0) pinned_[id] = home_;
+    if (kind_[id] != Kind::Free || !hints_.pin) return;
+    const std::optional<DeviceId> pin = hints_.pin(id, node);
+    if (pin && allowed(id, *pin)) pinned_[id] = pin;
   }
 
   bool allowed(std::uint32_t id, std::size_t d) const {
-    if (kind_[id] != Kind::Free) return d == 0;
-    const std::vector<std::string>& cannot = devices_[d].cannot;
-    if (std::find(cannot.begin(), cannot.end(), graph_.node(id).op->name) != cannot.end())
-      return false;
-    return d == 0 || devices_[d].memory_bytes == 0 ||
+    if (d == 0) return true;
+    if (kind_[id] != Kind::Free) return false;
+    const Node& node = graph_.node(id);
+    if (node.inner && !may_have(d, *node.inner)) return false;
+    if (hints_.runs && !hints_.runs(static_cast<DeviceId>(d), node)) return false;
+    return devices_[d].memory_bytes == 0 ||
            bytes_[id] <= static_cast<double>(devices_[d].memory_bytes);
+  }
+
+  bool can_be(std::uint32_t id, std::size_t d) const {
+    return pinned_[id] ? *pinned_[id] == d : allowed(id, d);
   }
 
   double move_seconds(std::uint32_t node, DeviceId from, DeviceId to) const {
@@ -188,7 +236,7 @@ class Placer {
     return seconds;
   }
   DeviceId place_of(std::uint32_t user, const std::vector<DeviceId>& at) const {
-    return user == kHost ? DeviceId{0} : at[user];
+    return user == kHost ? home_ : at[user];
   }
 
   /// What it costs to have `node`'s value wherever it is used, if it is made on `from`; `leave_out`
@@ -231,7 +279,7 @@ class Placer {
       bool changed = false;
       for (std::uint32_t k = 0; k < n_; ++k) {
         std::uint32_t id = sweep % 2 ? static_cast<std::uint32_t>(n_ - 1 - k) : k;
-        if (kind_[id] != Kind::Free) continue;
+        if (kind_[id] != Kind::Free || pinned_[id]) continue;
         DeviceId best = at[id];
         double least = work(id, best) + transfers(id, best, at);
         for (std::size_t d = 0; d < devices_.size(); ++d) {
@@ -264,6 +312,8 @@ class Placer {
     const Node& node = graph_.node(id);
     if (kind_[id] == Kind::Argument) return "an argument: on the host";
     if (kind_[id] == Kind::Size) return "a size: known on the host";
+    if (kind_[id] == Kind::Host) return "on the host: it may fail, calls back or decides a size";
+    if (pinned_[id]) return fmt::format("pinned to {}", devices_[*pinned_[id]].name);
     DeviceId here = at_[id];
     if (id < graph_.inputs().size())
       return fmt::format("a shared variable: lives on {}, where it is used", devices_[here].name);
@@ -291,11 +341,14 @@ class Placer {
 
   const Graph& graph_;
   const std::vector<DeviceInfo>& devices_;
+  const PlaceHints& hints_;
+  DeviceId home_;
   std::size_t n_;
   std::vector<std::int64_t> sizes_;
   std::vector<double> work_, bytes_;
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<Kind> kind_;
+  std::vector<std::optional<DeviceId>> pinned_;
   std::vector<DeviceId> at_;
   double seconds_ = 0;
 };
@@ -318,6 +371,9 @@ Graph place(const Graph& graph, const std::vector<DeviceInfo>& devices, PlaceTra
   placer.solve();
   Graph placed = placer.build(trace);
   verify_placement(placed, "place");
+  for (Value v : placed.outputs())
+    if (placed.node(v).device != 0)
+      internal_error("place", fmt::format("output %{} is not on the host", v.node));
   return placed;
 }
 
@@ -327,6 +383,8 @@ void verify_placement(const Graph& graph, std::string_view where) {
     if (node.op == &transfer_op) {
       if (node.device != node.attrs.integer("device"))
         internal_error(where, fmt::format("node %{}: a transfer that is not on its device", id));
+      if ((node.device == 0) == (graph.node(node.inputs[0]).device == 0))
+        internal_error(where, fmt::format("node %{}: a transfer without one end on the host", id));
       continue;
     }
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
@@ -336,8 +394,11 @@ void verify_placement(const Graph& graph, std::string_view where) {
                                           graph.node(node.inputs[k]).device));
   }
   for (Value v : graph.outputs())
-    if (graph.node(v).device != 0)
-      internal_error(where, fmt::format("output %{} is not on the host", v.node));
+    if (graph.node(v).device != graph.node(graph.outputs()[0]).device)
+      internal_error(where, fmt::format("output %{} is on another device than the first", v.node));
+  for (const Graph::RuntimeSource& s : graph.runtime_sources())
+    if (graph.node(s.value).device != 0)
+      internal_error(where, fmt::format("%{} decides sizes and is not on the host", s.value.node));
   for (const Update& u : graph.updates())
     if (graph.node(u.value).device != graph.node(graph.inputs()[u.input].value).device)
       internal_error(where,

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,11 +25,16 @@ struct PlaceTrace {
 struct PlaceHints {
   std::vector<Dims> shapes = {};
   std::int64_t unknown = 256;  // stands for sizes nobody knows yet
+  /// Whether a device has code for a node; without it all have. The host has code for all.
+  std::function<bool(DeviceId, const Node&)> runs = {};
+  /// Where a node has to be, if it may be there; nothing: anywhere.
+  std::function<std::optional<DeviceId>(std::uint32_t, const Node&)> pin = {};
 };
 
 /// Puts every node on the device that makes the predicted time of a call, transfers included, the
-/// shortest it finds. Arguments and outputs are on the first device, the host; shared variables
-/// live where they are used most. Transfers become nodes.
+/// shortest it finds. Arguments and outputs are on the first device, the host, and so is what may
+/// fail, calls back or decides sizes; the body of a loop goes where the loop goes; shared variables
+/// live where they are used most. Transfers become nodes, one end of each on the host.
 Graph place(const Graph& graph, const std::vector<DeviceInfo>& devices, PlaceTrace& trace,
             const PlaceHints& hints = {});
 

@@ -7,20 +7,22 @@
 namespace snug {
 namespace {
 
-/// Walks through the steps with the buffers that are alive, by offset.
+/// Walks through the steps with the buffers of one space that are alive, by offset.
 class PlanChecker {
  public:
-  PlanChecker(const Schedule& s, const MemoryPlan& plan) : s_(s), plan_(plan) {}
+  PlanChecker(const Schedule& s, const MemoryPlan& plan, Space space)
+      : s_(s), plan_(plan), space_(space) {}
 
   void run() {
     std::vector<std::vector<std::uint32_t>> starts(s_.steps.size() + 1), ends(s_.steps.size() + 1);
     for (std::uint32_t b = 0; b < s_.buffers.size(); ++b) {
       const Buffer& buf = s_.buffers[b];
-      if (buf.where != Where::Arena || buf.bytes == 0) continue;
-      if (plan_.offsets[b] % kArenaAlign || plan_.offsets[b] + buf.bytes > plan_.bytes)
+      if (buf.where != Where::Arena || buf.space != space_ || buf.bytes == 0) continue;
+      const std::uint64_t height = plan_.arenas[space_].bytes;
+      if (plan_.offsets[b] % kArenaAlign || plan_.offsets[b] + buf.bytes > height)
         internal_error("plan",
                        fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes", b,
-                                   buf.bytes, plan_.offsets[b], plan_.bytes));
+                                   buf.bytes, plan_.offsets[b], height));
       starts.at(buf.first).push_back(b);
       ends.at(buf.last).push_back(b);
     }
@@ -70,11 +72,15 @@ class PlanChecker {
 
   const Schedule& s_;
   const MemoryPlan& plan_;
+  Space space_;
   std::map<std::uint64_t, std::uint32_t> alive_;  // offset -> buffer
 };
 
 }  // namespace
 
-void verify(const Schedule& s, const MemoryPlan& plan) { PlanChecker(s, plan).run(); }
+void verify(const Schedule& s, const MemoryPlan& plan) {
+  if (plan.arenas.size() < spaces_of(s)) internal_error("plan", "a space has no arena");
+  for (Space space = 0; space < plan.arenas.size(); ++space) PlanChecker(s, plan, space).run();
+}
 
 }  // namespace snug

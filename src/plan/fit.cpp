@@ -41,12 +41,17 @@ class ProblemMaker {
   }
 
   void add_leaf(const Buffer& b) {
-    if (!is_leaf(b) || b.where != Where::Arena) return;
+    if (!is_leaf(b) || !is_planned(b)) return;
     add_value(b.value, {.bytes = arena_aligned(b.bytes), .given = true});
   }
 
   void add_written(const Buffer& b) {
-    add_value(b.value, {.bytes = arena_aligned(b.bytes), .stored = b.where != Where::Arena});
+    add_value(b.value, {.bytes = arena_aligned(b.bytes), .stored = !is_planned(b)});
+  }
+
+  /// In the arena that is to become lower; what is elsewhere stays there.
+  static bool is_planned(const Buffer& b) {
+    return b.where == Where::Arena && b.space == kHostSpace;
   }
 
   void add_value(Value v, RecomputeProblem::Value value) {
@@ -78,7 +83,8 @@ class ProblemMaker {
     }
     for (auto [w, r] : t.in_place)
       if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
-    task.workspace = arena_aligned(s_.workspace[step.task]);
+    const bool on_host = t.device == 0 || t.kind == Task::Kind::Loop;
+    task.workspace = on_host ? arena_aligned(s_.workspace[step.task]) : 0;
     task.cost = costs_[step.task];
     task.repeatable = !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty();
     overwritten_.push_back(std::move(overwritten));
@@ -283,7 +289,7 @@ const MemoryPlan* Fitter::packed(Point& point) {
         point.overlapped = true;
         const Schedule overlapped = schedule_of(point);
         MemoryPlan wide = pack(overlapped, PackEffort::Thorough);
-        point.overlapped = wide.bytes <= point.packed.bytes;
+        point.overlapped = wide.host().bytes <= point.packed.host().bytes;
         if (point.overlapped) point.packed = std::move(wide);
         point.seconds = predict_seconds(point.overlapped ? overlapped : s, seconds_, *sizes_.disk);
       } else {
@@ -310,7 +316,7 @@ Planned Fitter::fitted(const Point& point) const {
 }
 
 std::optional<Planned> Fitter::fit(std::uint64_t budget) {
-  if (budget == 0 || plain_.plan.bytes <= budget) return plain_;
+  if (budget == 0 || plain_.plan.host().bytes <= budget) return plain_;
   if (bound() > budget) return std::nullopt;
   find_points();
   const Point* best = nullptr;
@@ -318,7 +324,7 @@ std::optional<Planned> Fitter::fit(std::uint64_t budget) {
     if (best && point.plan.cost > best->seconds) break;  // nor is any behind it faster
     if (point.load > budget) continue;
     const MemoryPlan* const plan = packed(point);
-    if (!plan || plan->bytes > budget) continue;
+    if (!plan || plan->host().bytes > budget) continue;
     if (!best ||
         std::pair(point.seconds, point.plan.peak) < std::pair(best->seconds, best->plan.peak))
       best = &point;
@@ -329,11 +335,11 @@ std::optional<Planned> Fitter::fit(std::uint64_t budget) {
 
 Floor Fitter::floor() {
   find_points();
-  Floor floor{bound(), plain_.plan.bytes, plain_.plain_seconds};
+  Floor floor{bound(), plain_.plan.host().bytes, plain_.plain_seconds};
   for (auto point = frontier_.points.rbegin(); point != frontier_.points.rend(); ++point) {
     if (point->load >= floor.smallest) continue;
     if (const MemoryPlan* plan = packed(*point))
-      floor.smallest = std::min(floor.smallest, plan->bytes);
+      floor.smallest = std::min(floor.smallest, plan->host().bytes);
   }
   return floor;
 }

@@ -12,16 +12,23 @@ inline std::uint64_t arena_aligned(std::uint64_t bytes) {
   return (bytes + kArenaAlign - 1) / kArenaAlign * kArenaAlign;
 }
 
-/// Offsets of the arena buffers of a Schedule; other buffers have none.
-struct MemoryPlan {
-  std::vector<std::uint64_t> offsets;  // per buffer, bytes from the start of the arena
-  std::uint64_t bytes = 0;             // height of the arena
-  std::uint64_t load = 0;              // largest sum of live bytes: no plan can be lower
-  std::uint32_t peak_step = 0;         // step of that load
-  std::uint64_t bound = 0;  // no plan is lower: the load, or more where the packer has shown it
+/// The arena of one space.
+struct ArenaPlan {
+  std::uint64_t bytes = 0;      // its height
+  std::uint64_t load = 0;       // largest sum of live bytes: no plan can be lower
+  std::uint32_t peak_step = 0;  // step of that load
+  std::uint64_t bound = 0;      // no plan is lower: the load, or more where the packer has shown it
 
   std::uint64_t gap() const { return bytes - load; }
   bool proved() const { return bytes == bound; }  // no plan of this schedule is lower
+};
+
+/// Offsets of the arena buffers of a Schedule; other buffers have none.
+struct MemoryPlan {
+  std::vector<std::uint64_t> offsets;             // per buffer, bytes from the start of its arena
+  std::vector<ArenaPlan> arenas = {ArenaPlan{}};  // by space
+
+  const ArenaPlan& host() const { return arenas[kHostSpace]; }
 };
 
 /// A schedule with its plan; serves every set of sizes whose buffers are each no larger.
@@ -43,7 +50,7 @@ enum class PackEffort : std::uint8_t {
 /// Deterministic; thorough plans are never higher than quick ones.
 MemoryPlan pack(const Schedule& schedule, PackEffort effort = PackEffort::Quick);
 
-/// The largest sum of live bytes, as MemoryPlan::load has it, without packing.
+/// The largest sum of live bytes of the host's arena, as ArenaPlan has it, without packing.
 std::uint64_t load_of(const Schedule& schedule);
 
 /// Knows nothing of the packer: no two live buffers overlap, all lie inside the arena. An internal

@@ -30,7 +30,7 @@ double seconds_of(const Schedule& s, std::uint32_t at, std::span<const double> s
 std::vector<std::uint64_t> live_bytes(const Schedule& s) {
   std::vector<std::int64_t> change(s.steps.size() + 2, 0);
   for (const Buffer& b : s.buffers) {
-    if (b.where != Where::Arena) continue;
+    if (b.where != Where::Arena || b.space != kHostSpace) continue;
     const auto bytes = static_cast<std::int64_t>(arena_aligned(b.bytes));
     change[b.first + (b.in_place_of >= 0 ? 1 : 0)] += bytes;
     change[b.last + 1] -= bytes;

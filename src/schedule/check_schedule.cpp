@@ -10,6 +10,17 @@ namespace snug {
 
 namespace {
 
+/// Whether what runs a step reaches a buffer: its own memory, and if it copies, that of the host.
+bool reaches(const Program& p, const Step& step, const Buffer& b) {
+  if (!step.commit_copy && p.tasks[step.task].kind == Task::Kind::Loop)
+    return p.tasks[step.task].device == 0 ? on_host(b.space)
+                                          : b.space == own_space(p.tasks[step.task].device);
+  const DeviceId device = device_of_queue(step.queue);
+  if (device == 0) return on_host(b.space);
+  const bool copies = step.commit_copy || p.tasks[step.task].kind == Task::Kind::Copy;
+  return b.space == own_space(device) || (copies && on_host(b.space));
+}
+
 /// Every value read from the file was written there before, from a buffer that held it until then.
 std::string find_transfer_fault(const Schedule& s) {
   std::vector<std::uint32_t> made(s.buffers.size(), UINT32_MAX);  // the step that writes a buffer
@@ -74,6 +85,7 @@ std::string find_fault(const Program& p, const Schedule& s) {
         return at_step(at, fmt::format("reads %{} before it is written", buf.value.node));
       if (at > buf.last || at < buf.first)
         return at_step(at, "reads a buffer outside its lifetime");
+      if (!reaches(p, step, buf)) return at_step(at, "reads memory of another device");
       if (buf.where == Where::Shared) {
         bool old = has(*p.graph.node(buf.value).op, kLeaf);
         if (old == renewed[buf.index])
@@ -87,6 +99,7 @@ std::string find_fault(const Program& p, const Schedule& s) {
     for (std::uint32_t b : step.writes) {
       if (s.buffers[b].first > at || s.buffers[b].last < at)
         return at_step(at, "writes outside a lifetime");
+      if (!reaches(p, step, s.buffers[b])) return at_step(at, "writes memory of another device");
       if (s.buffers[b].where == Where::Shared) {
         if (at < s.commit) return at_step(at, "writes shared storage before the commit point");
         if (renewed[s.buffers[b].index]) return at_step(at, "writes a shared variable twice");

@@ -9,7 +9,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "kernel/device.h"
 #include "schedule/exact_order.h"
+#include "schedule/queue_clocks.h"
 
 namespace snug {
 
@@ -47,7 +49,11 @@ class Orderer {
       add_runtime_edges(t);
     }
     decide_updates();
+    find_spaces();
   }
+
+  /// All is planned in one memory.
+  bool on_one_device() const { return staging_.empty() && !others_; }
 
   std::vector<std::uint32_t> program_order() const { return topological({}); }
 
@@ -116,7 +122,7 @@ class Orderer {
   /// For small programs the best of all orders; empty where that is too much work.
   std::vector<std::uint32_t> best_order() const {
     constexpr std::size_t kMaxSets = 20'000;
-    if (p_.tasks.size() > kMaxExactTasks) return {};
+    if (p_.tasks.size() > kMaxExactTasks || !on_one_device()) return {};
     std::optional<ExactOrder> found = exact_order(order_problem(), kMaxSets);
     return found ? std::move(found->tasks) : std::vector<std::uint32_t>{};
   }
@@ -141,6 +147,7 @@ class Orderer {
     std::uint32_t last = out.steps.empty() ? 0 : static_cast<std::uint32_t>(out.steps.size() - 1);
     for (Buffer& b : out.buffers)
       if (b.where != Where::Arena) b.last = last;
+    if (!on_one_device()) keep_while_copied(out);
     reuse_in_place(out);
     end_transfers(out);
     return std::move(out);
@@ -161,6 +168,7 @@ class Orderer {
     Buffer b;
     b.value = v;
     b.where = where;
+    b.space = space_of(v);
     b.index = index;
     b.bytes = bytes_of(p_, s_.sizes, v);
     b.first = b.last = static_cast<std::uint32_t>(d.schedule.steps.size());
@@ -187,6 +195,7 @@ class Orderer {
     Step step;
     step.task = task;
     step.again = again;
+    step.queue = queue_of_task(t);
     for (Value v : t.reads) {
       std::uint32_t b = d.current.at(v);
       d.schedule.buffers[b].last = at;
@@ -204,14 +213,22 @@ class Orderer {
       if (!again || d.schedule.buffers[d.current.at(v)].where == Where::Arena) d.current[v] = b;
       step.writes.push_back(b);
     }
-    if (std::uint64_t bytes = s_.workspace[task]) {
+    const auto add_workspace = [&](Space space, std::uint64_t bytes) {
       Buffer w;
       w.bytes = bytes;
       w.first = w.last = at;
+      w.space = space;
       w.workspace = true;
       d.schedule.buffers.push_back(w);
-      step.workspace = static_cast<std::int32_t>(d.schedule.buffers.size() - 1);
-    }
+      return static_cast<std::uint32_t>(d.schedule.buffers.size() - 1);
+    };
+    const bool loop = t.kind == Task::Kind::Loop;
+    if (const std::uint64_t bytes = s_.workspace[task])
+      step.workspace =
+          static_cast<std::int32_t>(add_workspace(loop ? kHostSpace : own_space(t.device), bytes));
+    if (task < s_.elsewhere.size())
+      for (const auto& [space, bytes] : s_.elsewhere[task])
+        step.elsewhere.push_back(add_workspace(space, bytes));
     d.schedule.steps.push_back(std::move(step));
   }
 
@@ -262,8 +279,66 @@ class Orderer {
       step.commit_copy = true;
       step.reads = {from};
       step.writes = {add_buffer(d, u.value, Where::Shared, u.input)};
+      if (const DeviceId home = p_.graph.node(u.value).device)
+        step.queue = queue_of(home, CommandQueues::Compute);
       d.schedule.steps.push_back(std::move(step));
     }
+  }
+
+  /// Host values that devices copy are in their staging memory, in that of the first one.
+  void find_spaces() {
+    for (const Task& t : p_.tasks) {
+      others_ |= t.device != 0;
+      if (t.kind != Task::Kind::Copy) continue;
+      const Value on_host = p_.graph.node(t.index).device == 0 ? t.writes[0] : t.reads[0];
+      auto [at, fresh] = staging_.try_emplace(on_host, t.device);
+      if (!fresh) at->second = std::min(at->second, t.device);
+    }
+  }
+
+  DeviceId home_of(Value v) const {
+    const auto made = producer_.find(v);
+    if (made == producer_.end()) return p_.graph.node(v).device;  // a leaf
+    const Task& t = p_.tasks[made->second];
+    return t.kind == Task::Kind::Copy ? p_.graph.node(t.index).device : t.device;
+  }
+  Space space_of(Value v) const {
+    const auto staged = staging_.find(v);
+    return staged == staging_.end() ? own_space(home_of(v)) : staging_space(staged->second);
+  }
+
+  QueueId queue_of_task(const Task& t) const {
+    // The thread goes through a loop, and waits for its end.
+    if (t.device == 0 || t.kind == Task::Kind::Loop) return kHostQueue;
+    if (t.kind != Task::Kind::Copy) return queue_of(t.device, CommandQueues::Compute);
+    return queue_of(t.device, p_.graph.node(t.index).device == 0 ? CommandQueues::Download
+                                                                 : CommandQueues::Upload);
+  }
+
+  /// What a device copies from the host is there until the host has waited for something behind
+  /// that copy, or to the end.
+  static void keep_while_copied(Schedule& s) {
+    QueueClocks clocks;
+    std::vector<std::uint32_t> made(s.buffers.size(), UINT32_MAX);
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> copied;  // buffer, step that reads it
+    for (std::uint32_t at = 0; at < s.steps.size(); ++at) {
+      const Step& step = s.steps[at];
+      clocks.begin(step.queue);
+      for (std::uint32_t b : step.reads)
+        if (made[b] != UINT32_MAX && !clocks.knows(made[b])) clocks.wait(made[b]);
+      std::erase_if(copied, [&](const auto& c) {
+        if (!clocks.host_knows(c.second)) return false;
+        s.buffers[c.first].last = std::max(s.buffers[c.first].last, at);
+        return true;
+      });
+      clocks.end(at);
+      for (std::uint32_t b : step.writes) made[b] = at;
+      if (step.queue == kHostQueue) continue;
+      for (std::uint32_t b : step.reads)
+        if (on_host(s.buffers[b].space)) copied.emplace_back(b, at);
+    }
+    for (const auto& [b, at] : copied)
+      s.buffers[b].last = static_cast<std::uint32_t>(s.steps.size() - 1);
   }
 
   void edge(std::uint32_t from, std::uint32_t to) {
@@ -455,6 +530,7 @@ class Orderer {
         const Buffer& from = s.buffers[step.reads[r]];
         if (to.where != Where::Arena || from.where != Where::Arena || to.in_place_of >= 0) continue;
         if (from.last != at || taken[step.reads[r]] || to.bytes > from.bytes) continue;
+        if (to.space != from.space) continue;
         if (!read_once(t, r)) continue;
         to.in_place_of = static_cast<std::int32_t>(step.reads[r]);
         taken[step.reads[r]] = true;
@@ -469,12 +545,14 @@ class Orderer {
   std::vector<std::vector<std::uint32_t>> before_, after_;
   std::unordered_map<Value, std::pair<Where, std::uint32_t>, ValueHash> destination_;
   std::vector<Commit> commits_;
+  std::unordered_map<Value, DeviceId, ValueHash> staging_;
+  bool others_ = false;  // some task is not the host's
 };
 
-std::uint64_t peak_of(const Schedule& s) {
+std::uint64_t peak_in(const Schedule& s, Space space) {
   std::vector<std::int64_t> change(s.steps.size() + 2, 0);
   for (const Buffer& b : s.buffers) {
-    if (b.where != Where::Arena) continue;
+    if (b.where != Where::Arena || b.space != space) continue;
     std::uint32_t first = b.in_place_of >= 0 ? b.first + 1 : b.first;
     change[first] += static_cast<std::int64_t>(b.bytes);
     change[b.last + 1] -= static_cast<std::int64_t>(b.bytes);
@@ -482,6 +560,13 @@ std::uint64_t peak_of(const Schedule& s) {
   std::int64_t live = 0, peak = 0;
   for (std::int64_t c : change) peak = std::max(peak, live += c);
   return static_cast<std::uint64_t>(peak);
+}
+
+/// Of all memories.
+std::uint64_t peak_of(const Schedule& s) {
+  std::uint64_t sum = 0;
+  for (Space space = 0; space < spaces_of(s); ++space) sum += peak_in(s, space);
+  return sum;
 }
 
 }  // namespace
@@ -516,6 +601,12 @@ std::vector<Schedule> orders(const Program& p, const TaskSizes& s) {
 }
 
 Schedule order(const Program& p, const TaskSizes& s) { return std::move(orders(p, s)[0]); }
+
+Space spaces_of(const Schedule& s) {
+  Space most = kHostSpace;
+  for (const Buffer& b : s.buffers) most = std::max(most, b.space);
+  return static_cast<Space>(most + 1);
+}
 
 Schedule order_as(const Program& p, const TaskSizes& s, const std::vector<std::uint32_t>& runs,
                   std::span<const Value> offloaded) {

@@ -10,9 +10,33 @@
 
 namespace snug {
 
+/// A memory that is planned: 0 is that of the host. Any other device has its own, and a part of the
+/// host's that it copies from and to (staging).
+using Space = std::uint8_t;
+inline constexpr Space kHostSpace = 0;
+inline constexpr std::size_t kMostSpaces = 2 * 64 + 1;  // of 64 devices
+constexpr Space own_space(DeviceId d) {
+  return d == 0 ? kHostSpace : static_cast<Space>(2 * d - 1);
+}
+constexpr Space staging_space(DeviceId d) { return static_cast<Space>(2 * d); }
+constexpr DeviceId device_of(Space s) { return static_cast<DeviceId>((s + 1) / 2); }
+constexpr bool on_host(Space s) { return s % 2 == 0; }
+
+/// What runs steps in order, beside the others: 0 is the thread that calls; any other device has
+/// three (as CommandQueues). Steps of others are asked for in order by that thread, and run later.
+using QueueId = std::uint8_t;
+inline constexpr QueueId kHostQueue = 0;
+constexpr QueueId queue_of(DeviceId d, std::uint8_t queue) {
+  return static_cast<QueueId>(3 * (d - 1) + 1 + queue);
+}
+constexpr DeviceId device_of_queue(QueueId q) {
+  return q == kHostQueue ? DeviceId{0} : static_cast<DeviceId>((q - 1) / 3 + 1);
+}
+constexpr std::uint8_t number_of_queue(QueueId q) { return static_cast<std::uint8_t>((q - 1) % 3); }
+
 /// Where the bytes of a buffer are.
 enum class Where : std::uint8_t {
-  Arena,     // planned by plan/; of an argument: its copy, there before the first step
+  Arena,     // planned by plan/, in its space; of an argument: its copy, there from the start
   Argument,  // the caller's array `index`
   Shared,    // storage of graph input `index`: a shared variable or the state of a loop
   Fresh,     // new storage for graph input `index`, swapped in when the call has succeeded
@@ -23,6 +47,7 @@ enum class Where : std::uint8_t {
 struct Buffer {
   Value value;  // what it holds; workspace: of no value
   Where where = Where::Arena;
+  Space space = kHostSpace;  // the memory it is in
   std::uint32_t index = 0;
   std::uint64_t bytes = 0;
   std::uint32_t first = 0, last = 0;  // steps, both included; the buffer is alive in between
@@ -32,11 +57,16 @@ struct Buffer {
 
 struct Step {
   std::uint32_t task = 0;
-  std::vector<std::uint32_t> reads, writes;  // buffers; writes as in the task
-  std::int32_t workspace = -1;               // buffer
+  std::vector<std::uint32_t> reads, writes;   // buffers; writes as in the task
+  std::int32_t workspace = -1;                // buffer
+  std::vector<std::uint32_t> elsewhere = {};  // of a loop: its workspaces in other memories
   bool again = false;  // computes a second time what was dropped to save memory
   /// Copies buffer reads[0] into the storage of a shared variable (writes[0]); no task.
   bool commit_copy = false;
+  QueueId queue = kHostQueue;
+  /// Earlier steps of other queues that are done before this one begins. The calling thread waits
+  /// itself for those of its own steps and for those of another device.
+  std::vector<std::uint32_t> waits = {};
 };
 
 /// Takes a value to a file, or back from there into another buffer, beside the steps.
@@ -74,7 +104,9 @@ struct CallKind {
 
 struct TaskSizes {
   std::vector<std::uint64_t> workspace;  // per task, bytes
-  std::span<const std::int64_t> sizes;   // value of every size expression, at its bound
+  /// Per task: in other memories, as PreparedCall has it.
+  std::vector<std::vector<std::pair<std::uint8_t, std::uint64_t>>> elsewhere = {};
+  std::span<const std::int64_t> sizes;  // value of every size expression, at its bound
   CallKind kind;
   std::vector<double> loop_seconds = {};  // per task, predicted: of all iterations; 0: no loop
   const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
@@ -99,6 +131,9 @@ std::vector<Schedule> orders(const Program& program, const TaskSizes& sizes);
 /// for faults.
 Schedule order_as(const Program& program, const TaskSizes& sizes,
                   const std::vector<std::uint32_t>& runs, std::span<const Value> offloaded = {});
+
+/// How many memories its buffers are in, counted from 0.
+Space spaces_of(const Schedule& schedule);
 
 /// Sorts transfers as they have to run.
 void sort_transfers(Schedule& schedule);

@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +11,8 @@
 namespace snug {
 
 struct DeviceInfo;
+class DeviceList;
+struct Node;
 
 /// Whether what is kept for the backward part is kept in bfloat16.
 enum class RoundActivations : std::uint8_t {
@@ -30,6 +34,10 @@ struct CompileOptions {
   std::optional<DiskRates> disk = {};
   /// Where nothing fits, the lowest plan is looked for, to be told; else the bound stands for it.
   bool find_smallest = true;
+  /// Where a program may run; null: where the process may.
+  std::shared_ptr<const DeviceList> devices = {};
+  /// The device a node of the rewritten graph has to be on, by its number; nothing: any.
+  std::function<std::optional<std::uint8_t>(std::uint32_t number, const Node&)> pin = {};
   const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
 };
 

@@ -60,13 +60,13 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   FencedRun run(inputs, outputs, updates, arguments, options, true);
   const std::unique_ptr<Executable>& exe = run.exe;
   if (budget_part > 0) {
-    run.plan(
-        static_cast<std::uint64_t>(budget_part * static_cast<double>(exe->planned->plan.bytes)));
+    run.plan(static_cast<std::uint64_t>(budget_part *
+                                        static_cast<double>(exe->planned->plan.host().bytes)));
     EXPECT_NE(exe->planned->recomputed.empty(), exe->transfers.empty());
   }
-  Fenced arena(exe->planned->plan.bytes, 64);
+  Fenced arena(exe->planned->plan.host().bytes, 64);
   run.bind();
-  run.state.arena = arena.data;
+  run.state.arenas = &arena.data;
   std::optional<OffloadFile> file;
   if (!exe->transfers.empty()) {
     file.emplace(std::filesystem::current_path().string())
@@ -79,7 +79,7 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   run.state.observer = &watch;
   make_ready(*exe);
   run_steps(*exe, run.state);
-  EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.bytes);
+  EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.host().bytes);
   EXPECT_TRUE(arena.intact());
   for (const auto& h : run.held) EXPECT_TRUE(h->intact());
 }

@@ -122,6 +122,8 @@ class FencedRun {
   /// around any of them may have changed.
   std::vector<Array> run_apart() {
     bind();
+    std::byte* none = nullptr;
+    state.arenas = &none;
     bind_arena(*exe, state);
     const Schedule& s = exe->planned->schedule;
     const auto takes_over = [&](const Buffer& b) {

@@ -95,13 +95,13 @@ TEST(Offload, PlansAreMonotoneAndTheCheckerFindsFaults) {
   Fitter fitter(o.lowered->program, o.tasks.sizes, false);
   const Planned plain = *fitter.fit(0);
   const std::uint64_t smallest = fitter.floor().smallest;
-  EXPECT_LT(smallest, plain.plan.bytes / 2);
+  EXPECT_LT(smallest, plain.plan.host().bytes / 2);
   double before = HUGE_VAL;
   Planned last;
-  for (std::uint64_t budget = smallest; budget <= plain.plan.bytes + 4096; budget += 65536) {
+  for (std::uint64_t budget = smallest; budget <= plain.plan.host().bytes + 4096; budget += 65536) {
     const auto fitted = fitter.fit(budget);
     ASSERT_TRUE(fitted) << budget;
-    EXPECT_LE(fitted->plan.bytes, budget);
+    EXPECT_LE(fitted->plan.host().bytes, budget);
     EXPECT_LE(fitted->seconds, before);
     EXPECT_TRUE(fitted->recomputed.empty());
     EXPECT_EQ(find_fault(o.lowered->program, fitted->schedule), "");

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "autodiff/grad.h"
-#include "backend/host_library.h"
+#include "backend/devices.h"
 #include "graph_text.h"
 #include "ops/functions.h"
 #include "rewrite/passes.h"
@@ -52,7 +52,8 @@ std::optional<Graph> run_pass(const Family& family, const Graph& graph, RuleCoun
   CompileOptions options;
   options.micro_batches = 2;
   PassNotes notes;
-  std::optional<Graph> out = row_of(family.name).run(graph, {options, host_library()}, notes);
+  std::optional<Graph> out =
+      row_of(family.name).run(graph, {options, host_only()->libraries()}, notes);
   counts = std::move(notes.counts);
   return out;
 }
@@ -185,7 +186,7 @@ Graph rewritten(const Graph& graph, PassTrace& trace, std::vector<std::string> d
   CompileOptions options;
   options.disabled_passes = std::move(disabled);
   trace = begin_passes(options);
-  return run_passes(PassStage::Rewrite, graph, {options, host_library()}, trace, passes);
+  return run_passes(PassStage::Rewrite, graph, {options, host_only()->libraries()}, trace, passes);
 }
 Graph rewritten(const Graph& graph, std::vector<std::string> disabled = {}) {
   PassTrace trace;

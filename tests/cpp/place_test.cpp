@@ -93,9 +93,10 @@ TEST(Place, ChainsMoveAsAWholeOrNotAtAll) {
 TEST(Place, WhatADeviceCannotRunStays) {
   TextGraph t = graph_from("x: float32 (n, m)\ny: float32 (m, k)\nreturn tanh(dot(x, y))\n");
   DeviceInfo d = gpu();
-  d.cannot = {"tanh"};
+  PlaceHints hints{.shapes = {{4096, 4096}, {4096, 4096}}};
+  hints.runs = [](DeviceId, const Node& n) { return n.op->name != "tanh"; };
   PlaceTrace trace;
-  Graph g = place(t.graph, {cpu(), d}, trace, {.shapes = {{4096, 4096}, {4096, 4096}}});
+  Graph g = place(t.graph, {cpu(), d}, trace, hints);
   EXPECT_EQ(find(g, "dot")->device, 1);
   EXPECT_EQ(find(g, "tanh")->device, 0);
   d.memory_bytes = 1024;

@@ -53,11 +53,11 @@ TEST(Plan, PackerAndCheckerAgreeWithAllPairs) {
     Schedule s = random_schedule(rng, 1 + rng() % 40);
     MemoryPlan plan = pack(s);
     EXPECT_FALSE(any_pair_is_wrong(s, plan));
-    EXPECT_GE(plan.bytes, plan.load);
+    EXPECT_GE(plan.host().bytes, plan.host().load);
     for (int change = 0; change < 5; ++change) {
       MemoryPlan moved = plan;
-      moved.bytes += 1024;
-      moved.offsets[rng() % moved.offsets.size()] = rng() % (plan.bytes / 64 + 1) * 64;
+      moved.arenas[0].bytes += 1024;
+      moved.offsets[rng() % moved.offsets.size()] = rng() % (plan.host().bytes / 64 + 1) * 64;
       bool found = false;
       try {
         verify(s, moved);
@@ -81,7 +81,7 @@ TEST(Plan, LongChainsAreQuick) {
     b.last = std::min<std::uint32_t>(at + 1, 199'999);
     s.buffers.push_back(b);
   }
-  EXPECT_EQ(pack(s).bytes, 128u);  // all pairs would take minutes
+  EXPECT_EQ(pack(s).host().bytes, 128u);  // all pairs would take minutes
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ class Models : public ::testing::TestWithParam<const char*> {};
 TEST_P(Models, PlansFollowTheBudget) {
   const ModelStep step(GetParam(), 16);
   Fitter fitter(step.program(), step.sizes());
-  const std::uint64_t plain = fitter.fit(0)->plan.bytes;
+  const std::uint64_t plain = fitter.fit(0)->plan.host().bytes;
   const Floor floor = fitter.floor();
   EXPECT_LE(floor.bound, floor.smallest);
   EXPECT_LE(floor.smallest, plain);
@@ -96,14 +96,14 @@ TEST_P(Models, PlansFollowTheBudget) {
       EXPECT_EQ(before, 0u) << "a smaller budget was met";
       continue;
     }
-    EXPECT_LE(f->plan.bytes, budget);
-    EXPECT_GE(f->plan.bytes, before);
+    EXPECT_LE(f->plan.host().bytes, budget);
+    EXPECT_GE(f->plan.host().bytes, before);
     EXPECT_LE(f->seconds, slower);
-    if (f->plan.bytes != before) {
+    if (f->plan.host().bytes != before) {
       EXPECT_EQ(find_fault(step.program(), f->schedule), "");
       EXPECT_NO_THROW(verify(f->schedule, f->plan));
     }
-    before = f->plan.bytes;
+    before = f->plan.host().bytes;
     slower = f->seconds;
   }
   EXPECT_EQ(before, plain);
@@ -119,7 +119,7 @@ TEST(Sweep, PlansAreTheSameAgain) {
   for (const char* name : {"lenet", "vgg-small", "segnet"}) {
     const ModelStep step(name, 8), other(name, 8);
     Fitter first(step.program(), step.sizes()), second(other.program(), other.sizes());
-    const std::uint64_t low = first.floor().smallest, plain = first.fit(0)->plan.bytes;
+    const std::uint64_t low = first.floor().smallest, plain = first.fit(0)->plan.host().bytes;
     for (std::uint64_t k = 0; k <= 10; ++k) {
       const std::optional<Planned> a = first.fit(low + (plain - low) * k / 10);
       const std::optional<Planned> b = second.fit(low + (plain - low) * k / 10);
@@ -166,7 +166,7 @@ TEST(Sweep, AnswersDoNotDependOnEarlierQuestions) {
     EXPECT_NE(frontier_key(step.program(), tasks, true),
               frontier_key(larger.program(), larger.prepare(), true));
     ProgramFrontiers falling, rising;
-    const std::uint64_t plain = Fitter(step.program(), step.sizes()).fit(0)->plan.bytes;
+    const std::uint64_t plain = Fitter(step.program(), step.sizes()).fit(0)->plan.host().bytes;
     const std::uint64_t low = ask(step, 1, falling).bound / 10 * 9;
     std::vector<Answer> answers;
     for (std::uint64_t k = 8; k-- > 0;)

@@ -1,0 +1,15 @@
+#pragma once
+#include <memory>
+
+#include "kernel/device.h"
+
+namespace snug {
+
+/// The processor of this machine, alone.
+std::shared_ptr<const DeviceList> host_only();
+/// With others behind it.
+std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerator>> others);
+/// With those that settings ask for: `sims` simulated ones.
+std::shared_ptr<const DeviceList> devices_of_process();
+
+}  // namespace snug

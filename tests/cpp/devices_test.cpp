@@ -1,0 +1,269 @@
+// Functions whose nodes are scattered over the host and simulated devices, which run what they are
+// asked as late as they may: results, memory, and what remains when a device fails.
+#include "backend/devices.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "backend/sim/sim_device.h"
+#include "fenced_run.h"
+#include "plan/queues.h"
+#include "random_array.h"
+#include "snug.h"
+
+namespace snug {
+namespace {
+
+using Pin = decltype(CompileOptions::pin);
+
+Pin scattered(std::uint64_t seed, std::uint64_t count = 3) {
+  return [=](std::uint32_t number, const Node&) {
+    return static_cast<std::uint8_t>(((number + 1) * (2 * seed + 1) * 0x9e3779b97f4a7c15 >> 40) %
+                                     count);
+  };
+}
+Pin all_on(std::uint8_t device) {
+  return [=](std::uint32_t, const Node&) { return device; };
+}
+
+class Devices : public ::testing::Test {
+ protected:
+  void TearDown() override { set_devices(nullptr); }
+
+  /// Two sims; what is made from now on is pinned as `pin` says.
+  void use(const Pin& pin, bool at_once = false, std::uint64_t memory = 0) {
+    sims.clear();
+    std::vector<std::shared_ptr<Accelerator>> all;
+    for (int k = 0; k < 2; ++k) {
+      sims.push_back(std::make_shared<SimDevice>(SimDevice::Options{
+          .name = fmt::format("sim:{}", k), .memory = memory, .at_once = at_once}));
+      all.push_back(sims.back());
+    }
+    set_devices(host_and(all), pin);
+  }
+  void use_host() { set_devices(host_only()); }
+
+  std::vector<std::shared_ptr<SimDevice>> sims;
+};
+
+/// A training step of a small network: dropout, a product, a row reduction, labels, two updates.
+struct Step {
+  Expr x = matrix("x"), y = ivector("y");
+  Expr w = shared(random_array({12, 9}, 1), "w"), b = shared(random_array({9}, 2), "b"),
+       v = shared(random_array({9, 4}, 3), "v");
+  Expr loss;
+  std::optional<Function> train;
+
+  explicit Step(FunctionOptions options = {}) {
+    const Expr h = tanh(dot(x, w) + b);
+    loss = mean(categorical_crossentropy(softmax(dot(h, v)), y));
+    const auto g = grad(loss, w, b, v);
+    options.updates = {{w, w - 0.1f * g[0]}, {b, b - 0.1f * g[1]}, {v, v - 0.1f * g[2]}};
+    train.emplace(function({x, y}, loss, options));
+  }
+  float run(std::int64_t rows, std::uint64_t seed) {
+    Array labels = Array::zeros(DType::I32, {rows});
+    for (std::int64_t k = 0; k < rows; ++k) labels.set_int(k, (k * 7 + 3) % 4);
+    return (*train)(random_array({rows, 12}, seed), labels).item<float>();
+  }
+  std::vector<Array> values() const {
+    std::vector<Array> all;
+    for (const Expr& e : {w, b, v}) all.push_back(as_shared(e)->get_value());
+    return all;
+  }
+};
+
+/// Steps with batches of several sizes; the losses, and the parameters behind them.
+std::pair<std::vector<float>, std::vector<Array>> train(Step& step) {
+  std::vector<float> losses;
+  for (const std::int64_t rows : {16, 16, 7, 16, 1}) losses.push_back(step.run(rows, 10 + rows));
+  return {losses, step.values()};
+}
+
+TEST_F(Devices, ATrainingStepScattered) {
+  use_host();
+  Step host;
+  const auto expected = train(host);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    use(scattered(seed));
+    Step late;
+    const auto got = train(late);
+    for (std::size_t k = 0; k < got.first.size(); ++k)
+      EXPECT_NEAR(got.first[k], expected.first[k], 1e-5);
+    EXPECT_GT(sims[0]->commands() + sims[1]->commands(), 0u);
+    // The same cuts, but everything as soon as it is asked for: the same bits.
+    use(scattered(seed), true);
+    Step eager;
+    const auto same = train(eager);
+    EXPECT_EQ(got.first, same.first);
+    for (std::size_t k = 0; k < got.second.size(); ++k)
+      EXPECT_TRUE(same_bits(got.second[k], same.second[k])) << k;
+  }
+}
+
+TEST_F(Devices, VariablesLiveWhereTheyAreUsed) {
+  use(all_on(1));
+  Step step;
+  step.run(16, 5);
+  const std::uint64_t in = sims[0]->copied_in(), out = sims[0]->copied_out();
+  step.run(16, 5);
+  // A batch goes in, labels for the host to check come out and go in again, and a loss comes out.
+  const std::uint64_t batch = 16 * 12 * 4, labels = 16 * 8, slack = 16;
+  EXPECT_LE(sims[0]->copied_out() - out, sizeof(float) + labels + slack);
+  EXPECT_LE(sims[0]->copied_in() - in, batch + 2 * labels + slack);
+  // A copy of the value leaves it there; the host's functions bring it back.
+  const std::uint64_t before_copy = sims[0]->copied_out();
+  const Array before = as_shared(step.w)->get_value();
+  EXPECT_EQ(sims[0]->copied_out() - before_copy, 12 * 9 * 4u);
+  use_host();
+  const Array doubled = function({}, step.w * 2)();
+  for (std::int64_t k = 0; k < before.size(); ++k)
+    EXPECT_EQ(doubled.at_double(k), 2 * before.at_double(k));
+  as_shared(step.b)->set_value(Array::zeros(DType::F32, {9}));
+  EXPECT_TRUE(std::isfinite(step.run(16, 5)));
+}
+
+TEST_F(Devices, SizesThatDevicesDecide) {
+  Expr x = vector("x");
+  const Expr stop = cast(abs(subtensor(x, {0})), DType::I64);
+  const std::vector<Expr> outputs{ifelse(gt(sum(x), 0.0f), x * 2.0f, x - 1.0f),
+                                  subtensor(tanh(x), {IndexItem::range(Expr(0), stop)})};
+  use_host();
+  Function host = function({x}, outputs);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    use(scattered(seed));
+    Function f = function({x}, outputs);
+    for (const float first : {2.0f, -30.0f}) {
+      const Array a = Array::from<float>({first, 1, 2, 3, 4}, {5});
+      const std::vector<Array> want = host.call({a}), got = f.call({a});
+      for (std::size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(same_bits(want[k], got[k]));
+    }
+  }
+}
+
+/// The plan of a step, with waits.
+TEST_F(Devices, EveryWaitIsNeededOrTheCheckerSeesIt) {
+  Expr x = matrix("x");
+  Expr w = shared(random_array({8, 8}, 1), "w");
+  const Expr y = tanh(dot(tanh(dot(tanh(dot(x, w)), w)), w));
+  std::size_t waits = 0, seen = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    use(scattered(seed));
+    FencedRun run({x}, {y}, {{w, w - 0.1f * dot(transpose(y), y)}}, {random_array({8, 8}, 2)}, {},
+                  true);
+    Schedule s = run.exe->planned->schedule;
+    const MemoryPlan& plan = run.exe->planned->plan;
+    EXPECT_EQ(find_race(s, plan), "");
+    EXPECT_EQ(find_fault(run.exe->lowered->program, s), "");
+    for (snug::Step& step : s.steps)
+      for (std::size_t k = 0; k < step.waits.size(); ++k) {
+        const std::vector<std::uint32_t> all = step.waits;
+        step.waits.erase(step.waits.begin() + static_cast<std::ptrdiff_t>(k));
+        ++waits;
+        seen += !find_race(s, plan).empty();
+        step.waits = all;
+      }
+  }
+  EXPECT_GT(waits, 50u);
+  EXPECT_EQ(seen, waits);  // none is too much, either
+}
+
+TEST_F(Devices, AFaultAtAnyCommandLeavesOldValuesOrErrors) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    use(scattered(seed));
+    Step probe;
+    probe.run(16, 5);
+    const std::vector<Array> before = probe.values();
+    const std::uint64_t c0 = sims[0]->commands(), c1 = sims[1]->commands();
+    probe.run(16, 6);
+    const std::uint64_t per_call[] = {sims[0]->commands() - c0, sims[1]->commands() - c1};
+    for (int device = 0; device < 2; ++device)
+      for (std::uint64_t n = 1; n <= per_call[device]; ++n) {
+        SCOPED_TRACE(fmt::format("seed {}, sim:{}, command {}", seed, device, n));
+        const Expr* const all[] = {&probe.w, &probe.b, &probe.v};
+        for (std::size_t k = 0; k < 3; ++k) as_shared(*all[k])->set_value(before[k]);
+        probe.run(16, 5);  // brings them to their places
+        const std::vector<Array> old = probe.values();
+        sims[static_cast<std::size_t>(device)]->set_faults({.failing_command = n});
+        try {
+          probe.run(16, 6);
+          ADD_FAILURE() << "no error";
+        } catch (const DeviceError& e) {
+          EXPECT_NE(e.message().find(fmt::format("sim:{}", device)), std::string::npos);
+        }
+        for (std::size_t k = 0; k < 3; ++k) try {
+            EXPECT_TRUE(same_bits(as_shared(*all[k])->get_value(), old[k]));
+          } catch (const DeviceError& e) {
+            EXPECT_NE(e.message().find((*all[k]).name()), std::string::npos) << e.message();
+          }
+      }
+  }
+}
+
+TEST_F(Devices, ALostDeviceTakesWhatItAloneHad) {
+  use(all_on(1));
+  Step step;
+  step.run(16, 5);
+  sims[0]->set_faults({.lost_at_command = 1});
+  EXPECT_THROW(step.run(16, 5), DeviceError);
+  EXPECT_THROW(as_shared(step.w)->get_value(), DeviceError);
+  // Given values, the rest goes on elsewhere.
+  as_shared(step.w)->set_value(random_array({12, 9}, 1));
+  use_host();
+  EXPECT_NO_THROW(function({}, step.w * 2)());
+}
+
+TEST_F(Devices, ADeviceThatIsFullIsRefusedBeforeAnythingRuns) {
+  use(all_on(1), false, 4096);
+  Step step;
+  const std::uint64_t ran = sims[0]->commands();
+  EXPECT_THROW(step.run(1000, 5), MemoryError);
+  EXPECT_EQ(sims[0]->commands(), ran);
+  EXPECT_TRUE(same_bits(as_shared(step.w)->get_value(), random_array({12, 9}, 1)));
+}
+
+TEST_F(Devices, AnErrorOnTheHostStopsTheQueues) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    use(scattered(seed));
+    Step step;
+    step.run(16, 5);
+    const std::vector<Array> before = step.values();
+    Array labels = Array::zeros(DType::I32, {16});
+    labels.set_int(3, 77);
+    EXPECT_THROW((*step.train)(random_array({16, 12}, 1), labels), IndexError);
+    const std::vector<Array> after = step.values();
+    for (std::size_t k = 0; k < after.size(); ++k) EXPECT_TRUE(same_bits(before[k], after[k]));
+    EXPECT_TRUE(std::isfinite(step.run(16, 5)));
+  }
+}
+
+TEST_F(Devices, TheCheckingModeReadsTheirMemory) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    use(scattered(seed));
+    Step step({.mode = Mode::Check});
+    EXPECT_TRUE(std::isfinite(step.run(16, 5)));
+    EXPECT_TRUE(std::isfinite(step.run(7, 6)));
+  }
+}
+
+TEST_F(Devices, UpdatesThatSwapAndGrow) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    use(scattered(seed));
+    Expr a = shared(random_array({3}, 1), "a"), b = shared(random_array({3}, 2), "b");
+    const Array a0 = as_shared(a)->get_value(), b0 = as_shared(b)->get_value();
+    const Function swap = function({}, {a + b}, {.updates = {{a, b}, {b, a}}});
+    swap.call({});
+    EXPECT_TRUE(same_bits(as_shared(a)->get_value(), b0));
+    EXPECT_TRUE(same_bits(as_shared(b)->get_value(), a0));
+    const Function grow = function({}, {sum(a)}, {.updates = {{a, concatenate({a, a})}}});
+    grow.call({});
+    grow.call({});
+    EXPECT_EQ(as_shared(a)->shape(), (Dims{12}));
+  }
+}
+
+}  // namespace
+}  // namespace snug
