@@ -24,7 +24,7 @@ struct CompileTrace {
 };
 
 /// Where functions may run that are made from now on, and what their nodes are pinned to; nothing:
-/// where settings say. For tests.
+/// as the process has it. For tests.
 void set_devices(std::shared_ptr<const DeviceList> devices,
                  decltype(CompileOptions::pin) pin = nullptr);
 /// Fills in the devices, unless there are some.

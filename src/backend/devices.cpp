@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "backend/host_library.h"
 #include "backend/sim/sim_device.h"
-#include "target/settings.h"
 
 namespace snug {
 namespace {
@@ -35,7 +36,8 @@ std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerat
 std::shared_ptr<const DeviceList> devices_of_process() {
   static const auto list = [] {
     std::vector<std::shared_ptr<Accelerator>> others;
-    for (int k = 0; k < settings().sims; ++k)
+    const char* const sims = std::getenv("SNUG_SIMS");
+    for (int k = 0; sims && k < std::atoi(sims); ++k)
       others.push_back(
           std::make_shared<SimDevice>(SimDevice::Options{.name = fmt::format("sim:{}", k)}));
     return others.empty() ? host_only() : host_and(std::move(others));

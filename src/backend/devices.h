@@ -9,7 +9,7 @@ namespace snug {
 std::shared_ptr<const DeviceList> host_only();
 /// With others behind it.
 std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerator>> others);
-/// With those that settings ask for: `sims` simulated ones.
+/// With as many simulated ones as SNUG_SIMS says, over which all is scattered: for tests.
 std::shared_ptr<const DeviceList> devices_of_process();
 
 }  // namespace snug

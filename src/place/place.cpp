@@ -201,7 +201,7 @@ class Placer {
     const bool is_input = id < graph_.inputs().size();
     if (is_input && !graph_.inputs()[id].shared)
       kind_[id] = Kind::Argument;
-    else if (!graph_.elements({id, 0}).empty() && (is_input || !has(*node.op, kLeaf)))
+    else if (is_size(id, node) && (is_input || !has(*node.op, kLeaf)))
       kind_[id] = Kind::Size;
     else if (has(*node.op, kMayFail))
       kind_[id] = Kind::Host;
@@ -211,6 +211,13 @@ class Placer {
     if (kind_[id] != Kind::Free || !hints_.pin) return;
     const std::optional<DeviceId> pin = hints_.pin(id, node);
     if (pin && allowed(id, *pin)) pinned_[id] = pin;
+  }
+
+  /// Integers that are known before running; the shape of a number has none.
+  bool is_size(std::uint32_t id, const Node& node) const {
+    if (!graph_.elements({id, 0}).empty()) return true;
+    const Type& t = node.types[0];
+    return !is_float(t.dtype) && t.ndim() == 1 && graph_.sizes().is(t.dims[0], 0);
   }
 
   bool allowed(std::uint32_t id, std::size_t d) const {

@@ -144,12 +144,6 @@ int threads_of(const std::string& text) {
   return count;
 }
 
-int sims_of(const std::string& text) {
-  if (text.size() != 1 || text[0] < '0' || text[0] > '4')
-    throw Bad{fmt::format("expected a number from 0 to 4, got '{}'", text), ""};
-  return text[0] - '0';
-}
-
 std::uint64_t budget_of(const std::string& text) {
   if (text == "None") return 0;
   try {
@@ -175,7 +169,6 @@ constexpr Setting kSettings[] = {
     {"share_arenas", [](Settings& s, const std::string& t) { s.share_arenas = switch_of(t); }},
     {"mode", [](Settings& s, const std::string& t) { s.mode = chosen(kModes, t); }},
     {"threads", [](Settings& s, const std::string& t) { s.threads = threads_of(t); }},
-    {"sims", [](Settings& s, const std::string& t) { s.sims = sims_of(t); }},
     {"on_unused_input",
      [](Settings& s, const std::string& t) { s.on_unused_input = chosen(kUnused, t); }},
     {"device",

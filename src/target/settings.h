@@ -28,7 +28,6 @@ struct Settings {
   bool share_arenas = true;
   Mode mode = Mode::Fast;
   int threads = 0;  // 0: all cores
-  int sims = 0;     // simulated devices, over which all that may be there is scattered: for tests
   OnUnusedInput on_unused_input = OnUnusedInput::Raise;
   CastPolicy cast_policy = CastPolicy::Custom;
   IntDivision int_division = IntDivision::DefaultFloat;
