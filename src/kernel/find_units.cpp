@@ -35,7 +35,7 @@ class UnitFinder {
     if (has(*n.op, kLeaf)) return NodeKind::Leaf;
     if (n.op == &transfer_op) return NodeKind::Copy;
     if (n.inner) return NodeKind::Loop;
-    if (all_sizes(id)) return NodeKind::Sizes;
+    if (n.device == 0 && all_sizes(id)) return NodeKind::Sizes;  // known on the host
     if (has(*n.op, kIndexView)) return NodeKind::IndexView;
     if (has(*n.op, kView)) return NodeKind::MemoryView;
     if (has(*n.op, kElementwise | kReduction | kGenerator)) return NodeKind::Fused;
