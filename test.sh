@@ -49,6 +49,7 @@ step "C++ format" scripts/format.sh --check
 step "C++ tests" cpp_tests
 step "outside C++ program" tests/install/run.sh
 step "Python tests" .venv/bin/python -m pytest -q -n "$(nproc)" --dist worksteal tests/python
+step "scattered over devices" tests/devices.sh
 step "other instruction sets" tests/instruction_sets.sh
 step "C++ tests under sanitizers" tests/sanitize/run.sh
 

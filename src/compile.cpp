@@ -190,13 +190,25 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   Floor floor;
   std::optional<Planned> fitted;
   const bool techniques = options.recompute || options.disk;
-  with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
-                 [&](ProgramFrontiers& frontiers) {
-                   fitted = fit_with_loops(l.program, tasks, techniques ? room : 0, floor,
-                                           {options.recompute, options.find_smallest}, frontiers);
-                 });
+  const auto fit = [&](std::uint64_t limit) {
+    with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
+                   [&](ProgramFrontiers& frontiers) {
+                     fitted = fit_with_loops(l.program, tasks, techniques ? limit : 0, floor,
+                                             {options.recompute, options.find_smallest}, frontiers);
+                   });
+  };
+  const auto is_too_large = [&] {
+    return fitted->plan.host().bytes + fitted->plan.staging() > room;
+  };
+  fit(room);
+  // What devices copy from depends on the order, which a lower arena changes.
+  constexpr int kTries = 4;
+  for (int k = 0; k < kTries && options.budget && fitted && is_too_large(); ++k) {
+    if (fitted->plan.staging() >= room) break;
+    fit(std::min(room - fitted->plan.staging(), fitted->plan.host().bytes - kArenaAlign));
+  }
   bool found = floor.smallest > floor.bound;  // else the bound stands for it
-  if (fitted && options.budget && (too_much_stays || fitted->plan.host().bytes > room)) {
+  if (fitted && options.budget && (too_much_stays || is_too_large())) {
     found = !techniques || fitted->plan.host().bytes == floor.bound;
     if (found) floor.smallest = fitted->plan.host().bytes;
     fitted.reset();

@@ -42,6 +42,16 @@ nb::dict as_dict(const MemoryReport& r) {
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
+  nb::list devices;
+  for (const MemoryReport::OnDevice& on : r.devices) {
+    nb::dict device;
+    device["name"] = on.name;
+    device["variables"] = on.variables;
+    device["constants"] = on.constants;
+    device["arena"] = on.arena;
+    devices.append(device);
+  }
+  d["devices"] = devices;
   return d;
 }
 
@@ -78,6 +88,7 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("copies", &MemoryReport::copies)
       .def_ro("gap", &MemoryReport::gap)
       .def_ro("arena", &MemoryReport::arena)
+      .def_ro("staging", &MemoryReport::staging)
       .def_ro("peak", &MemoryReport::peak)
       .def_ro("floor", &MemoryReport::floor)
       .def_ro("smallest", &MemoryReport::smallest)

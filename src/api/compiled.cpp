@@ -158,10 +158,13 @@ std::uint64_t Compiled::fixed_bytes(const Graph& g, std::span<const std::int64_t
     for (SizeId d : t.dims) bytes *= sizes[d];
     total += static_cast<std::uint64_t>(bytes);
   };
-  for (const FunctionGraph::Shared& s : function_->shared) add(g.type(g.inputs()[s.input].value));
+  for (const FunctionGraph::Shared& s : function_->shared) {
+    const Value v = g.inputs()[s.input].value;
+    if (g.node(v).device == 0 || (s.written && options_.snapshots)) add(g.type(v));
+  }
   for (Value v : g.outputs()) add(g.type(v));
   for (const Node& n : g.nodes())
-    if (n.op->name == "constant") add(n.types[0]);
+    if (n.op->name == "constant" && n.device == 0) add(n.types[0]);
   return total;
 }
 

@@ -95,21 +95,34 @@ MemoryReport Compiled::report(const SizeSources& from) {
     return static_cast<std::int64_t>(bytes_of(l->program, e->bounds.high, v));
   };
   const std::vector<bool> state = optimizer_state(g);
+  const std::size_t devices = l->devices->size();
+  for (DeviceId d = 1; d < devices; ++d) r.devices.push_back({(*l->devices)[d].info().name});
   auto held_by = [&](std::size_t input) -> std::int64_t& {
+    if (const DeviceId d = g.node(g.inputs()[input].value).device)
+      return r.devices[d - 1].variables;
     return input < function_->argument_count ? r.inputs : state[input] ? r.optimizer : r.parameters;
   };
   for (std::size_t i = 0; i < g.inputs().size(); ++i) held_by(i) += bytes(g.inputs()[i].value);
   for (Value v : g.outputs()) r.outputs += bytes(v);
   for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
-    if (g.node(id).op->name == "constant") r.constants += bytes({id, 0});
+    if (const DeviceId d = g.node(id).device; g.node(id).op->name == "constant")
+      (d ? r.devices[d - 1].constants : r.constants) += bytes({id, 0});
+  if (options_.snapshots)
+    for (const FunctionGraph::Shared& s : function_->shared)
+      if (const Value v = g.inputs()[s.input].value; s.written && g.node(v).device != 0)
+        r.copies_kept += bytes(v);
   const Planned& planned = *e->planned;
   // A variable that changes its shape has its old and its new memory at once.
   for (const Buffer& b : planned.schedule.buffers)
     if (b.where == Where::Fresh) held_by(b.index) += static_cast<std::int64_t>(b.bytes);
-  const std::int64_t stays = r.parameters + r.optimizer + r.outputs + r.constants;
+  const std::int64_t stays = r.parameters + r.optimizer + r.outputs + r.constants + r.copies_kept;
   describe_arena(*e, r);
   r.fingerprint = fingerprint_of(*e);
-  r.peak = stays + r.arena;
+  r.staging = static_cast<std::int64_t>(planned.plan.staging());
+  for (DeviceId d = 1; d < devices; ++d)
+    if (own_space(d) < planned.plan.arenas.size())
+      r.devices[d - 1].arena = static_cast<std::int64_t>(planned.plan.arenas[own_space(d)].bytes);
+  r.peak = stays + r.arena + r.staging;
   r.floor += stays;
   r.not_planned = not_planned_bytes();
   r.best_order = planned.schedule.best_order;

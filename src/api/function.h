@@ -56,6 +56,9 @@ struct FunctionOptions {
   int contexts = 1;
   /// With other functions that run at other times; contexts = 1 only.
   bool share_arenas = settings().share_arenas;
+  /// > 0: after so many calls each, a copy is kept on the host of the variables that they update on
+  /// other devices, for SharedVariable::restore after one has failed. It counts as memory.
+  std::int64_t snapshot = 0;
   std::vector<std::string> disabled_passes = {};  // rewrite passes to leave out, by name
 };
 
@@ -82,6 +85,7 @@ void each_option(Visit&& visit) {
   visit("threads", &O::threads);
   visit("contexts", &O::contexts);
   visit("share_arenas", &O::share_arenas);
+  visit("snapshot", &O::snapshot);
   visit("disabled_passes", &O::disabled_passes);
 }
 

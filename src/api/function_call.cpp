@@ -566,6 +566,7 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
       default: break;
     }
   }
+  reserve_snapshots(c);
 }
 
 DeviceId FunctionImpl::home_of(const CallContext& c, std::size_t i) const {
@@ -633,7 +634,8 @@ void FunctionImpl::take_devices(CallContext& c) {
     if (const std::uint64_t bytes = bytes_in(own_space(id)); bytes > 0) {
       if (!have.arena || have.arena->bytes() < bytes) {
         have.arena.reset();
-        have.arena = device.allocate(bytes, fmt::format("the arena of {}", function_->own_name()));
+        have.arena =
+            device.allocate(bytes, fmt::format("the arena of {}", function_->own_name()), true);
       }
       c.arenas[own_space(id)] = have.arena->data();
     }
@@ -649,6 +651,21 @@ void FunctionImpl::take_devices(CallContext& c) {
     }
     c.queues[d] = have.queues.get();
   }
+}
+
+void FunctionImpl::reserve_snapshots(CallContext& c) {
+  if (options_.snapshot == 0) return;
+  for (std::size_t i = 0; i < function_->shared.size(); ++i)
+    if (function_->shared[i].written && home_of(c, i) != 0)
+      function_->shared[i].variable->reserve_copy();
+}
+
+void FunctionImpl::take_snapshots(CallContext& c) {
+  if (options_.snapshot == 0 || ++since_snapshot_ < options_.snapshot) return;
+  since_snapshot_ = 0;
+  for (std::size_t i = 0; i < function_->shared.size(); ++i)
+    if (function_->shared[i].written && home_of(c, i) != 0)
+      function_->shared[i].variable->keep_copy();
 }
 
 void FunctionImpl::lose_written(CallContext& c, std::uint32_t asked, const Error& why) {
@@ -760,6 +777,7 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
   });
   if (profile) times_.add(*c.executable, state, timer.seconds());
   finish(c);
+  take_snapshots(c);
   c.held.running = false;
   guard.throw_late();
 }

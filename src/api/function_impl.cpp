@@ -29,6 +29,9 @@ void check_options(const FunctionOptions& options) {
   if (options.micro_batches < 0)
     fail(Fault::Value, fmt::format("function: micro_batches is {}", options.micro_batches),
          "it is the number of slices that a batch runs in");
+  if (options.snapshot < 0)
+    fail(Fault::Value, fmt::format("function: snapshot is {}", options.snapshot),
+         "it is a number of calls, or 0 for no copies");
   if (options.precision != DType::F32 && options.precision != DType::BF16)
     fail(Fault::Value, fmt::format("function: precision is {}", name_of(options.precision)),
          "choose float32 or bfloat16");
@@ -118,6 +121,7 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
     share.budget = memory_budget();
   }
   choose_devices(o);
+  o.snapshots = options.snapshot > 0;
   o.recompute = options.recompute;
   if (o.budget) o.device = measured_host_if_possible();
   if (!options.offload.empty()) o.disk = measured_disk(options.offload);

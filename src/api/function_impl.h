@@ -137,6 +137,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::byte* bind_shared(CallContext& context, std::size_t i);
   std::byte* bind_copy(CallContext& context, SharedVariable& variable, Accelerator* device);
   std::byte* bind_fresh(CallContext& context, const Buffer& buffer);
+  /// Copies on the host of what the call updates on devices: room for them, and now and then they.
+  void reserve_snapshots(CallContext& context);
+  void take_snapshots(CallContext& context);
   /// After a fault: what the call may have written has no value.
   void lose_written(CallContext& context, std::uint32_t asked, const Error& why);
   /// Bytes of an arena of `bytes` that are mapped already.
@@ -167,6 +170,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::unique_ptr<Strategy> strategy_;
   StepTimes times_;
   std::int64_t calls_ = 0;
+  std::atomic<std::int64_t> since_snapshot_{0};  // calls
 
   mutable std::mutex context_mutex_;
   std::condition_variable context_free_;

@@ -94,6 +94,8 @@ std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() con
                                                              {"floor", floor},
                                                              {"not_planned", not_planned}};
   if (smallest) all.emplace_back("smallest", smallest);
+  if (staging) all.emplace_back("staging", staging);
+  if (copies_kept) all.emplace_back("copies_kept", copies_kept);
   return all;
 }
 
@@ -104,6 +106,7 @@ std::string MemoryReport::describe(bool process) const {
   text += row("parameters", parameters);
   if (optimizer) text += row("optimizer state", optimizer);
   if (constants) text += row("constants", constants);
+  if (copies_kept) text += row("copies", copies_kept, "kept of variables on other devices");
   text += row("arena", arena, arena ? "one block; at its fullest:" : "");
   if (arena) {
     auto part = [&](ArenaClass c, std::int64_t bytes, std::string_view remark = {}) {
@@ -120,7 +123,12 @@ std::string MemoryReport::describe(bool process) const {
     part(ArenaClass::Copies, copies);
     text += row("  gap", gap, gap_remark(*this));
   }
+  if (staging) text += row("staging", staging, "what devices copy from and to");
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
+  for (const OnDevice& d : devices)
+    text += row(d.name, d.variables + d.constants + d.arena,
+                fmt::format("variables {}, constants {}, arena {}", amount(d.variables),
+                            amount(d.constants), amount(d.arena)));
   if (!alive.empty()) text += list_alive(alive);
   if (best_order && steps > 1) text += "  proved: no other order of these steps needs less\n";
   text += row("floor", floor, "what stays and the largest step: no plan of these steps is lower");

@@ -31,7 +31,16 @@ struct MemoryReport {
   std::int64_t gradients = 0, activations = 0, temporaries = 0, workspace = 0, copies = 0;
   std::int64_t gap = 0;    // between the height of the arena and the largest sum of live bytes
   std::int64_t arena = 0;  // planned height
-  std::int64_t peak = 0;   // arena + outputs + parameters + optimizer + constants
+  std::int64_t copies_kept = 0;  // on the host, of variables on other devices (snapshot)
+  std::int64_t staging = 0;      // what other devices copy from and to
+  /// arena + staging + outputs + parameters + optimizer + constants + copies_kept
+  std::int64_t peak = 0;
+  /// What is in the memory of another device, and in no number above.
+  struct OnDevice {
+    std::string name;
+    std::int64_t variables = 0, constants = 0, arena = 0;
+  };
+  std::vector<OnDevice> devices;
   /// No order and no recomputation of these tasks needs less: what lives between calls and the
   /// largest single step.
   std::int64_t floor = 0;

@@ -98,6 +98,13 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
   PreparedTasks out;
   out.sizes.kind = std::move(kind);
   out.sizes.device = device;
+  for (DeviceId d = 1; l.devices && d < l.devices->size(); ++d) {
+    const DeviceInfo& info = (*l.devices)[d].info();
+    out.sizes.rules.resize(own_space(d) + 1U);
+    const auto alignment = std::max(kArenaAlign, static_cast<std::uint64_t>(info.alignment));
+    out.sizes.rules[own_space(d)] = {
+        static_cast<std::uint64_t>(info.largest_allocation) / alignment * alignment, alignment};
+  }
   for (const Task& t : l.program.tasks) {
     check_interrupt();
     std::unique_ptr<PreparedCall> call;

@@ -232,6 +232,8 @@ struct SharedVariable::Cell {
   std::unique_ptr<Recipe> recipe;
   std::optional<DeviceArray> there;  // on a device; `value` is none then
   std::string lost;                  // why there is no value
+  Array copy;                        // on the host, of an earlier value; none until it is kept
+  bool copied = false;               // it has been
   bool torn = false;                 // a call was changing it when this process was forked
   const ForkHook hook{free_in_child, this};
 
@@ -245,7 +247,8 @@ struct SharedVariable::Cell {
       fail(Fault::Device,
            fmt::format("{} has no value any more: {}",
                        name.empty() ? "a shared variable" : "the shared variable " + name, lost),
-           "give it one by set_value, or load a checkpoint");
+           copied ? "restore() brings back the copy that was kept last"
+                  : "give it one by set_value, or load a checkpoint");
     if (torn)
       fail(Fault::Value,
            fmt::format("{} has no value in this process: a call of another thread was changing it "
@@ -406,6 +409,37 @@ void SharedVariable::set_value_on_device(DeviceArray value) {
   const NoFork whole;
   cell_->there = std::move(value);
   cell_->value = {};
+}
+
+void SharedVariable::reserve_copy() {
+  const DeviceArray& there = *value_on_device();
+  if (cell_->copy.storage && cell_->copy.shape == there.shape) return;
+  Array room = counted(there.bytes(), name, [&] { return Array::empty(there.dtype, there.shape); });
+  const NoFork whole;
+  cell_->copied = false;
+  cell_->copy = std::move(room);
+}
+
+void SharedVariable::keep_copy() {
+  const DeviceArray& there = *value_on_device();
+  reserve_copy();
+  there.memory->read(there.memory->data(), cell_->copy.data,
+                     static_cast<std::uint64_t>(there.bytes()));
+  cell_->copied = true;
+}
+
+void SharedVariable::restore() {
+  const WriteLock lock(*this, "restore");
+  if (!cell_->copied)
+    fail(Fault::Value,
+         fmt::format("{}: no copy was kept", name.empty() ? "a shared variable" : name),
+         "functions that update it keep some with FunctionOptions::snapshot");
+  Array value = counted(cell_->copy.bytes(), name, [&] { return cell_->copy.contiguous_copy(); });
+  const NoFork whole;
+  cell_->there.reset();
+  cell_->recipe.reset();
+  cell_->lost.clear();
+  cell_->value = std::move(value);
 }
 
 void SharedVariable::lose(std::string why) {

@@ -135,6 +135,9 @@ class SharedVariable : public Variable {
   /// Converts nothing; the shape may change. A Value error in a callback of a call that uses it.
   void set_value(const Array& value);
   Dims shape() const;  // without materialising
+  /// After a device has failed: the copy that was kept last (FunctionOptions::snapshot) is the
+  /// value again. A Value error if there is none.
+  void restore();
   bool materialised() const { return recipe() == nullptr; }
   const Recipe* recipe() const;  // null once the value was needed
 
@@ -162,6 +165,9 @@ class SharedVariable : public Variable {
   void set_value_on_device(DeviceArray value);
   Dims shape_locked() const;
   Array copy_locked() const;  // wherever it is, but for a recipe
+  /// Memory for a copy on the host, and the copy of what is on a device now.
+  void reserve_copy();
+  void keep_copy();
   /// It has no value any more, until it is given one: reading it is a Device error with that text.
   void lose(std::string why);
   void check_fits(const Array& value) const;

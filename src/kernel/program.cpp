@@ -11,7 +11,8 @@ void verify(const Program& p) {
   for (std::uint32_t id = 0; id < p.graph.nodes().size(); ++id)
     if (has(*p.graph.node(id).op, kLeaf)) written.insert({id, 0});
   for (const Task& t : p.tasks) {
-    SNUG_CHECK(t.kind != Task::Kind::Sizes || t.device == 0, "fuse: sizes of {} on a device", t.name);
+    SNUG_CHECK(t.kind != Task::Kind::Sizes || t.device == 0, "fuse: sizes of {} on a device",
+               t.name);
     for (Value v : t.reads)
       SNUG_CHECK(written.count(v), "fuse: task {} reads %{} before it is written", t.name, v.node);
     for (Value v : t.writes)

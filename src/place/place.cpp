@@ -34,10 +34,13 @@ class Placer {
          DeviceId home = 0)
       : graph_(graph), devices_(devices), hints_(hints), home_(home), n_(graph.nodes().size()) {
     sizes_.resize(graph.sizes().nodes().size());
-    evaluate_sizes(graph.sizes(), sizes_,
-                   [&](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
-                     return guess(s, id, done);
-                   });
+    least_.resize(sizes_.size());
+    for (const auto& [sizes, unknown] : {std::pair(&sizes_, hints.unknown), {&least_, 1}})
+      evaluate_sizes(
+          graph.sizes(), *sizes,
+          [&, unknown = unknown](const Symbol& s, SizeId id, std::span<const std::int64_t> done) {
+            return guess(s, id, done, unknown);
+          });
     measure();
   }
 
@@ -126,7 +129,8 @@ class Placer {
  private:
   static constexpr std::uint32_t kHost = 0xffffffff, kNobody = 0xfffffffe;  // in place of a user
 
-  std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done) const {
+  std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done,
+                     std::int64_t unknown) const {
     if (s.kind == Symbol::Kind::Dim) {
       if (s.input < hints_.shapes.size() && s.index < hints_.shapes[s.input].size() &&
           hints_.shapes[s.input][s.index] >= 0)
@@ -134,7 +138,7 @@ class Placer {
       if (const auto& shared = graph_.inputs()[s.input].shared) return shared->shape()[s.index];
     }
     if (s.kind == Symbol::Kind::Runtime && s.high < id) return done[s.high];
-    return s.kind == Symbol::Kind::Element ? 0 : hints_.unknown;
+    return s.kind == Symbol::Kind::Element ? 0 : unknown;
   }
 
   void measure() {
@@ -226,8 +230,18 @@ class Placer {
     const Node& node = graph_.node(id);
     if (node.inner && !may_have(d, *node.inner)) return false;
     if (hints_.runs && !hints_.runs(static_cast<DeviceId>(d), node)) return false;
-    return devices_[d].memory_bytes == 0 ||
-           bytes_[id] <= static_cast<double>(devices_[d].memory_bytes);
+    // By what is known: sizes that nobody knows yet may be small.
+    const std::int64_t limits[] = {devices_[d].largest_allocation, devices_[d].memory_bytes};
+    return std::all_of(std::begin(limits), std::end(limits), [&](std::int64_t limit) {
+      return limit == 0 || least_bytes(node) <= static_cast<double>(limit);
+    });
+  }
+
+  double least_bytes(const Node& node) const {
+    double sum = 0;
+    for (const Type& type : node.types)
+      sum += static_cast<double>(product(eval_dims(type.dims, least_)) * size_of(type.dtype));
+    return sum;
   }
 
   bool can_be(std::uint32_t id, std::size_t d) const {
@@ -351,7 +365,7 @@ class Placer {
   const PlaceHints& hints_;
   DeviceId home_;
   std::size_t n_;
-  std::vector<std::int64_t> sizes_;
+  std::vector<std::int64_t> sizes_, least_;  // as guessed; with 1 for what nobody knows
   std::vector<double> work_, bytes_;
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<Kind> kind_;

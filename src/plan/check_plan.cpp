@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "plan/memory_plan.h"
@@ -19,7 +20,12 @@ class PlanChecker {
       const Buffer& buf = s_.buffers[b];
       if (buf.where != Where::Arena || buf.space != space_ || buf.bytes == 0) continue;
       const std::uint64_t height = plan_.arenas[space_].bytes;
-      if (plan_.offsets[b] % kArenaAlign || plan_.offsets[b] + buf.bytes > height)
+      const SpaceRules rules = s_.rules_of(space_);
+      const std::uint64_t begin = plan_.offsets[b], end = begin + buf.bytes;
+      if (rules.slab && begin / rules.slab != (end - 1) / rules.slab)
+        internal_error("plan", fmt::format("buffer {} of {} bytes at {} lies across slabs of {}", b,
+                                           buf.bytes, begin, rules.slab));
+      if (begin % std::max(kArenaAlign, rules.alignment) || end > height)
         internal_error("plan",
                        fmt::format("buffer {} of {} bytes at {} leaves the arena of {} bytes", b,
                                    buf.bytes, plan_.offsets[b], height));

@@ -86,7 +86,13 @@ class ProblemMaker {
     const bool on_host = t.device == 0 || t.kind == Task::Kind::Loop;
     task.workspace = on_host ? arena_aligned(s_.workspace[step.task]) : 0;
     task.cost = costs_[step.task];
-    task.repeatable = !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty();
+    // What is in another memory stays there; to make it again would take some of that.
+    const bool elsewhere =
+        t.device != 0 || std::any_of(step.writes.begin(), step.writes.end(), [&](std::uint32_t b) {
+          return plain_.buffers[b].space != kHostSpace;
+        });
+    task.repeatable =
+        !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty() && !elsewhere;
     overwritten_.push_back(std::move(overwritten));
     out_.tasks.push_back(std::move(task));
   }

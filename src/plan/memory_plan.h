@@ -29,6 +29,13 @@ struct MemoryPlan {
   std::vector<ArenaPlan> arenas = {ArenaPlan{}};  // by space
 
   const ArenaPlan& host() const { return arenas[kHostSpace]; }
+  /// Memory of the host that other devices copy from and to.
+  std::uint64_t staging() const {
+    std::uint64_t sum = 0;
+    for (Space space = 1; space < arenas.size(); ++space)
+      if (on_host(space)) sum += arenas[space].bytes;
+    return sum;
+  }
 };
 
 /// A schedule with its plan; serves every set of sizes whose buffers are each no larger.

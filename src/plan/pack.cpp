@@ -1,5 +1,10 @@
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "base/bytes.h"
+#include "base/error.h"
 #include "plan/memory_plan.h"
 #include "plan/packing.h"
 
@@ -14,6 +19,7 @@ struct Blocks {
 
 Blocks make_blocks(const Schedule& s, Space space) {
   Blocks blocks;
+  const std::uint64_t alignment = s.rules_of(space).alignment;
   blocks.of.assign(s.buffers.size(), -1);
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
@@ -22,7 +28,9 @@ Blocks make_blocks(const Schedule& s, Space space) {
         buf.in_place_of >= 0 ? blocks.of[static_cast<std::size_t>(buf.in_place_of)] : -1;
     if (k < 0) {
       k = static_cast<std::int32_t>(blocks.items.size());
-      blocks.items.push_back({buf.first, buf.last + std::int64_t{1}, 0});
+      blocks.items.push_back({buf.first, buf.last + std::int64_t{1}, 0, 1});
+      // The usual one is that of the sizes.
+      if (alignment > kArenaAlign) blocks.items.back().alignment = alignment;
     }
     blocks.of[b] = k;
     PackItem& item = blocks.items[static_cast<std::size_t>(k)];
@@ -31,6 +39,52 @@ Blocks make_blocks(const Schedule& s, Space space) {
     item.bytes = std::max(item.bytes, arena_aligned(buf.bytes));
   }
   return blocks;
+}
+
+bool lies_across(std::span<const PackItem> items, std::span<const std::uint64_t> offsets,
+                 std::uint64_t slab) {
+  for (std::size_t k = 0; k < items.size(); ++k)
+    if (items[k].bytes > 0 && offsets[k] / slab != (offsets[k] + items[k].bytes - 1) / slab)
+      return true;
+  return false;
+}
+
+/// Each item, the largest first, at the lowest place that is free while it lives and inside of one
+/// slab.
+void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing& packing) {
+  std::vector<std::uint32_t> order(items.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return items[a].bytes > items[b].bytes; });
+  std::vector<std::uint32_t> placed;  // by offset
+  packing.height = 0;
+  for (const std::uint32_t i : order) {
+    const PackItem& item = items[i];
+    if (item.bytes > slab)
+      fail_memory(
+          {.needed = item.bytes, .allowed = slab},
+          fmt::format("a value of {} is larger than what the device allocates at a time, {}",
+                      describe_bytes(item.bytes), describe_bytes(slab)),
+          "use a smaller batch, or let the batch run in slices");
+    const auto next_place = [&](std::uint64_t at) {
+      at = (at + item.alignment - 1) / item.alignment * item.alignment;
+      return at / slab == (at + item.bytes - 1) / slab ? at : (at / slab + 1) * slab;
+    };
+    std::uint64_t at = next_place(0);
+    for (const std::uint32_t k : placed) {
+      const PackItem& other = items[k];
+      if (other.lower >= item.upper || item.lower >= other.upper) continue;
+      const std::uint64_t begin = packing.offsets[k];
+      if (at + item.bytes <= begin) break;
+      at = std::max(at, next_place(begin + other.bytes));
+    }
+    packing.offsets[i] = at;
+    packing.height = std::max(packing.height, at + item.bytes);
+    const auto behind = std::upper_bound(
+        placed.begin(), placed.end(), at,
+        [&](std::uint64_t offset, std::uint32_t k) { return offset < packing.offsets[k]; });
+    placed.insert(behind, i);
+  }
 }
 
 }  // namespace
@@ -54,9 +108,11 @@ MemoryPlan pack(const Schedule& s, PackEffort effort) {
   plan.arenas.resize(spaces_of(s));
   for (Space space = 0; space < plan.arenas.size(); ++space) {
     const Blocks blocks = make_blocks(s, space);
-    const Packing packing = effort == PackEffort::Quick
-                                ? pack_quickly(blocks.items)
-                                : pack_thoroughly(blocks.items, {.work = kWork});
+    Packing packing = effort == PackEffort::Quick ? pack_quickly(blocks.items)
+                                                  : pack_thoroughly(blocks.items, {.work = kWork});
+    if (const std::uint64_t slab = s.rules_of(space).slab)
+      if (lies_across(blocks.items, packing.offsets, slab))
+        pack_in_slabs(blocks.items, slab, packing);
     plan.arenas[space] = {packing.height, packing.load, static_cast<std::uint32_t>(packing.load_at),
                           packing.bound};
     for (std::size_t b = 0; b < s.buffers.size(); ++b)

@@ -130,6 +130,7 @@ class Orderer {
   Schedule build(const std::vector<std::uint32_t>& runs,
                  std::span<const Value> offloaded = {}) const {
     Draft d;
+    d.schedule.rules = s_.rules;
     add_leaves(d);
     std::vector<bool> ran(p_.tasks.size(), false);
     for (std::uint32_t t : runs) {

@@ -78,6 +78,12 @@ struct Transfer {
   std::uint32_t end = 0;     // is done before this step runs
 };
 
+/// What offsets in a memory have to keep to.
+struct SpaceRules {
+  std::uint64_t slab = 0;  // no buffer lies across a multiple of it; 0: they may
+  std::uint64_t alignment = 64;
+};
+
 /// The order of execution for one set of sizes. A value recomputed has two buffers, and so has one
 /// that a file holds in between.
 struct Schedule {
@@ -85,12 +91,17 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<Transfer> transfers;  // one after another, in this order: `begin` rises
   std::uint64_t file_bytes = 0;     // size of that file
+  std::vector<SpaceRules> rules;    // by space; those that are missing are the usual ones
   /// First step that writes shared storage; steps.size() if none does. Every step that may fail
   /// comes before it, so a failed call leaves all shared variables as they were.
   std::uint32_t commit = 0;
   /// Proved: no order of the tasks, each once, has a lower peak of the bytes in values and
   /// workspaces (without what aligning them adds).
   bool best_order = false;
+
+  SpaceRules rules_of(Space space) const {
+    return space < rules.size() ? rules[space] : SpaceRules{};
+  }
 };
 
 /// What decides a plan besides sizes.
@@ -111,6 +122,7 @@ struct TaskSizes {
   std::vector<double> loop_seconds = {};  // per task, predicted: of all iterations; 0: no loop
   const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
   const DiskRates* disk = nullptr;        // of a file that values may go to; null: none
+  std::vector<SpaceRules> rules = {};     // as Schedule has them
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);

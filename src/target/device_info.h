@@ -37,7 +37,9 @@ struct DeviceInfo {
   double transfer_bandwidth = 1e10;    // bytes per second to and from the host
   double transfer_latency = 0;         // seconds per transfer to or from the host
   std::int64_t memory_bytes = 0;
-  std::string isa;  // "x86-64-v4"; "" if that says nothing
+  std::int64_t largest_allocation = 0;  // bytes; 0: all of its memory
+  std::int64_t alignment = 64;          // of what kernels and copies begin at, in bytes
+  std::string isa;                      // "x86-64-v4"; "" if that says nothing
 };
 
 /// This machine's processor. Cores that the process may use, memory with the limit of its group;

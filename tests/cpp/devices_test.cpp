@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <thread>
 
 #include "backend/sim/sim_device.h"
 #include "fenced_run.h"
@@ -32,12 +33,12 @@ class Devices : public ::testing::Test {
   void TearDown() override { set_devices(nullptr); }
 
   /// Two sims; what is made from now on is pinned as `pin` says.
-  void use(const Pin& pin, bool at_once = false, std::uint64_t memory = 0) {
+  void use(const Pin& pin, SimDevice::Options options = {}) {
     sims.clear();
     std::vector<std::shared_ptr<Accelerator>> all;
     for (int k = 0; k < 2; ++k) {
-      sims.push_back(std::make_shared<SimDevice>(SimDevice::Options{
-          .name = fmt::format("sim:{}", k), .memory = memory, .at_once = at_once}));
+      options.name = fmt::format("sim:{}", k);
+      sims.push_back(std::make_shared<SimDevice>(options));
       all.push_back(sims.back());
     }
     set_devices(host_and(all), pin);
@@ -94,7 +95,7 @@ TEST_F(Devices, ATrainingStepScattered) {
       EXPECT_NEAR(got.first[k], expected.first[k], 1e-5);
     EXPECT_GT(sims[0]->commands() + sims[1]->commands(), 0u);
     // The same cuts, but everything as soon as it is asked for: the same bits.
-    use(scattered(seed), true);
+    use(scattered(seed), {.at_once = true});
     Step eager;
     const auto same = train(eager);
     EXPECT_EQ(got.first, same.first);
@@ -203,6 +204,24 @@ TEST_F(Devices, AFaultAtAnyCommandLeavesOldValuesOrErrors) {
   }
 }
 
+TEST_F(Devices, CopiesThatWereKeptCanBeRestored) {
+  use(all_on(1));
+  Step step({.snapshot = 2});
+  step.run(16, 5);
+  EXPECT_THROW(as_shared(step.w)->restore(), ValueError);
+  step.run(16, 6);
+  const std::vector<Array> kept = step.values();
+  step.run(16, 7);
+  sims[0]->set_faults({.lost_at_command = 5});
+  EXPECT_THROW(step.run(16, 8), DeviceError);
+  for (const Expr& e : {step.w, step.b, step.v}) {
+    EXPECT_THROW(as_shared(e)->get_value(), DeviceError);
+    as_shared(e)->restore();
+  }
+  const std::vector<Array> now = step.values();
+  for (std::size_t k = 0; k < now.size(); ++k) EXPECT_TRUE(same_bits(now[k], kept[k]));
+}
+
 TEST_F(Devices, ALostDeviceTakesWhatItAloneHad) {
   use(all_on(1));
   Step step;
@@ -217,12 +236,117 @@ TEST_F(Devices, ALostDeviceTakesWhatItAloneHad) {
 }
 
 TEST_F(Devices, ADeviceThatIsFullIsRefusedBeforeAnythingRuns) {
-  use(all_on(1), false, 4096);
+  use(all_on(1), {.memory = 4096});
   Step step;
   const std::uint64_t ran = sims[0]->commands();
   EXPECT_THROW(step.run(1000, 5), MemoryError);
   EXPECT_EQ(sims[0]->commands(), ran);
   EXPECT_TRUE(same_bits(as_shared(step.w)->get_value(), random_array({12, 9}, 1)));
+}
+
+TEST_F(Devices, BudgetsOfTheHostChangeNoBit) {
+  // Layers of the host, but for some in the middle.
+  const Pin pin = [](std::uint32_t number, const Node&) {
+    return static_cast<std::uint8_t>(number % 29 == 13 ? 1 + number % 2 : 0);
+  };
+  const auto network = [](const FunctionOptions& options) {
+    Expr x = matrix("x"), h = x;
+    std::vector<Expr> weights;
+    for (unsigned k = 0; k < 8; ++k) {
+      weights.push_back(shared(random_array({16, 16}, k)));
+      h = exp(-abs(tanh(dot(h, weights.back()))));
+    }
+    std::vector<Expr> outputs = grad(mean(h * h), weights);
+    outputs.push_back(sum(h));
+    return function({x}, outputs, options);
+  };
+  int fitted = 0;
+  use(pin);
+  const Array x = random_array({512, 16}, 1);
+  const Function plain = network({});
+  const std::vector<Dims> shapes{{512, 16}};
+  const MemoryReport whole = plain.memory(shapes);
+  EXPECT_GT(whole.staging, 0);
+  const std::vector<Array> expected = plain.call({x});
+  for (const std::int64_t percent : {95, 85, 75, 65}) {
+    const std::int64_t budget = whole.peak * percent / 100;
+    const Function f = network({.memory = std::to_string(budget), .micro_batches = 1});
+    std::vector<Array> got;
+    try {
+      got = f.call({x});
+    } catch (const MemoryError&) {
+      continue;
+    }
+    ++fitted;
+    const MemoryReport r = f.memory(shapes);
+    EXPECT_LE(r.peak, budget);
+    EXPECT_FALSE(r.recomputed.empty());
+    for (std::size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(same_bits(got[k], expected[k]));
+  }
+  EXPECT_GT(fitted, 0);
+}
+
+TEST_F(Devices, TwoThreadsOnOneDevice) {
+  use(all_on(1));
+  Step step;
+  Expr x = matrix("x");
+  const Function predict = function({x}, tanh(dot(x, step.w) + step.b), {.contexts = 2});
+  const auto work = [&] {
+    for (int k = 0; k < 20; ++k) {
+      const Array y = predict(random_array({8, 12}, 3));
+      EXPECT_TRUE(std::isfinite(y.at_double(0)));
+    }
+  };
+  std::thread one(work), other(work);
+  for (int k = 0; k < 20; ++k) EXPECT_TRUE(std::isfinite(step.run(16, 5)));
+  one.join();
+  other.join();
+}
+
+TEST_F(Devices, AnArenaInSlabs) {
+  use(all_on(1));
+  Step whole;
+  const auto expected = train(whole);
+  use(all_on(1), {.largest_allocation = 900, .alignment = 128});
+  Step slabs;
+  const auto got = train(slabs);
+  EXPECT_EQ(got.first, expected.first);
+  for (std::size_t k = 0; k < got.second.size(); ++k)
+    EXPECT_TRUE(same_bits(got.second[k], expected.second[k]));
+  // A value that no slab has room for.
+  EXPECT_THROW(slabs.run(100, 5), MemoryError);
+}
+
+TEST_F(Devices, TheReportTellsWhatIsWhere) {
+  use(all_on(1));
+  Step step;
+  const MemoryReport r = step.train->memory(std::vector<Dims>{{16, 12}, {16}});
+  ASSERT_EQ(r.devices.size(), 2u);
+  EXPECT_EQ(r.devices[0].name, "sim:0");
+  EXPECT_EQ(r.devices[0].variables, (12 * 9 + 9 + 9 * 4) * 4);
+  EXPECT_EQ(r.parameters, 0);
+  EXPECT_EQ(r.devices[1].arena, 0);
+  step.run(16, 5);
+  // Planned is what is there, to the byte.
+  EXPECT_EQ(sims[0]->allocated(),
+            static_cast<std::uint64_t>(r.devices[0].variables + r.devices[0].constants +
+                                       r.devices[0].arena));
+  EXPECT_NE(r.describe().find("sim:0"), std::string::npos);
+}
+
+/// A loop whose body is on a device, and a batch in slices there.
+TEST_F(Devices, LoopsGoWhereTheirNodesGo) {
+  use_host();
+  Step sliced_host({.micro_batches = 3});
+  const auto expected = train(sliced_host);
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    use(seed == 0 ? all_on(1) : scattered(seed));
+    Step sliced({.micro_batches = 3});
+    const auto got = train(sliced);
+    for (std::size_t k = 0; k < got.first.size(); ++k)
+      EXPECT_NEAR(got.first[k], expected.first[k], 1e-5);
+  }
 }
 
 TEST_F(Devices, AnErrorOnTheHostStopsTheQueues) {

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "backend/cpu/jit.h"
 #include "backend/host_library.h"
@@ -64,68 +64,85 @@ struct SimDevice::State {
   }
 };
 
-/// The same pages twice: addresses that nothing can touch, and the bytes.
+/// Pages of the system; they end where nothing may be touched.
+class Pages {
+ public:
+  Pages(std::uint64_t bytes, int access) : size_((bytes + 2 * kPage - 1) / kPage * kPage) {
+    void* const p = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    data = static_cast<std::byte*>(p);
+    if (access != PROT_NONE) mprotect(p, size_ - kPage, access);
+  }
+  ~Pages() {
+    if (data) munmap(data, size_);
+  }
+  Pages(Pages&& other) noexcept : data(std::exchange(other.data, nullptr)), size_(other.size_) {}
+  Pages& operator=(Pages&&) = delete;
+
+  std::byte* data = nullptr;
+
+ private:
+  static constexpr std::uint64_t kPage = 4096;
+  std::uint64_t size_;
+};
+
+/// Addresses that nothing can touch, and the bytes elsewhere, in slabs.
 class SimMemory : public DeviceMemory {
  public:
   static std::shared_ptr<SimMemory> make(const std::shared_ptr<SimDevice::State>& device,
-                                         std::uint64_t bytes) {
-    const std::uint64_t size = std::max<std::uint64_t>(bytes, 1);
-    const int file = memfd_create("snug-sim", MFD_CLOEXEC);
-    void *addresses = MAP_FAILED, *real = MAP_FAILED;
-    if (file >= 0 && ftruncate(file, static_cast<off_t>(size)) == 0) {
-      addresses = mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0);
-      real = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+                                         std::uint64_t bytes, std::uint64_t slab) {
+    Pages addresses(bytes, PROT_NONE);
+    bool there = addresses.data != nullptr;
+    std::vector<Pages> slabs;
+    for (std::uint64_t at = 0; at < bytes && there; at += slab) {
+      slabs.emplace_back(std::min(slab, bytes - at), PROT_READ | PROT_WRITE);
+      there = slabs.back().data != nullptr;
     }
-    if (file >= 0) close(file);
-    if (addresses == MAP_FAILED || real == MAP_FAILED) {
-      if (addresses != MAP_FAILED) munmap(addresses, size);
-      if (real != MAP_FAILED) munmap(real, size);
+    if (!there)
       fail_memory({.needed = bytes},
                   fmt::format("the system refused {} bytes for {}", bytes, device->options.name));
-    }
-    return std::shared_ptr<SimMemory>(new SimMemory(device, static_cast<std::byte*>(addresses),
-                                                    static_cast<std::byte*>(real), bytes, size));
+    return std::shared_ptr<SimMemory>(
+        new SimMemory(device, std::move(addresses), std::move(slabs), bytes, slab));
   }
   ~SimMemory() override {
-    {
-      const std::lock_guard lock(device_->mutex);
-      device_->ranges.erase(data());
-      device_->allocated -= bytes();
-    }
-    munmap(data(), size_);
-    munmap(real_, size_);
+    const std::lock_guard lock(device_->mutex);
+    for (std::size_t k = 0; k < slabs_.size(); ++k) device_->ranges.erase(data() + k * slab_);
+    device_->allocated -= bytes();
   }
 
   const std::string& device() const override { return device_->options.name; }
   void read(const std::byte* from, std::byte* to, std::uint64_t bytes) const override {
-    {
-      const std::lock_guard lock(device_->mutex);
-      device_->require_alive();
-      device_->out += bytes;
-    }
-    if (bytes) std::memcpy(to, real_ + (from - data()), bytes);
+    count(device_->out, bytes);
+    if (bytes) std::memcpy(to, device_->real(from), bytes);
   }
   void write(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
-    {
-      const std::lock_guard lock(device_->mutex);
-      device_->require_alive();
-      device_->in += bytes;
-    }
-    if (bytes) std::memcpy(real_ + (to - data()), from, bytes);
+    count(device_->in, bytes);
+    if (bytes) std::memcpy(device_->real(to), from, bytes);
   }
 
  private:
-  SimMemory(std::shared_ptr<SimDevice::State> device, std::byte* addresses, std::byte* real,
-            std::uint64_t bytes, std::uint64_t size)
-      : DeviceMemory(addresses, bytes), device_(std::move(device)), real_(real), size_(size) {
+  SimMemory(std::shared_ptr<SimDevice::State> device, Pages addresses, std::vector<Pages> slabs,
+            std::uint64_t bytes, std::uint64_t slab)
+      : DeviceMemory(addresses.data, bytes),
+        device_(std::move(device)),
+        addresses_(std::move(addresses)),
+        slabs_(std::move(slabs)),
+        slab_(slab) {
     const std::lock_guard lock(device_->mutex);
-    device_->ranges[addresses] = {real, bytes};
+    for (std::size_t k = 0; k < slabs_.size(); ++k)
+      device_->ranges[data() + k * slab_] = {slabs_[k].data, std::min(slab_, bytes - k * slab_)};
     device_->allocated += bytes;
+  }
+  void count(std::uint64_t& sum, std::uint64_t bytes) const {
+    const std::lock_guard lock(device_->mutex);
+    device_->require_alive();
+    sum += bytes;
   }
 
   std::shared_ptr<SimDevice::State> device_;
-  std::byte* real_;
-  std::uint64_t size_;
+  Pages addresses_;
+  std::vector<Pages> slabs_;
+  std::uint64_t slab_;
 };
 
 namespace {
@@ -287,6 +304,8 @@ SimDevice::SimDevice(Options options) : state_(std::make_shared<State>()) {
   info.model = "the host's code, in memory of its own";
   info.kind = DeviceInfo::Kind::Gpu;
   info.memory_bytes = static_cast<std::int64_t>(options.memory);
+  info.largest_allocation = static_cast<std::int64_t>(options.largest_allocation);
+  info.alignment = static_cast<std::int64_t>(options.alignment);
   info.transfer_latency = 1e-5;
   info.transfer_bandwidth = info.bandwidth;
   state_->faults = options.faults;
@@ -304,10 +323,17 @@ std::unique_ptr<PreparedCall> SimDevice::prepare(const KernelSpec& spec,
   return std::make_unique<SimKernel>(spec);
 }
 
-std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::string_view whose) {
+std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::string_view whose,
+                                                  bool slabs) {
+  const std::uint64_t largest = state_->options.largest_allocation;
   {
     const std::lock_guard lock(state_->mutex);
     state_->require_alive();
+    if (largest && bytes > largest && !slabs)
+      fail_memory(
+          {.needed = bytes, .allowed = largest},
+          fmt::format("{}: {} needs {}, and it allocates at most {} at a time",
+                      state_->options.name, whose, describe_bytes(bytes), describe_bytes(largest)));
     const std::uint64_t limit = state_->options.memory, taken = state_->allocated;
     const bool refused = ++state_->allocations == state_->faults.failing_allocation;
     if (refused || (limit && taken + bytes > limit))
@@ -316,7 +342,9 @@ std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::stri
                               whose, describe_bytes(bytes),
                               limit ? describe_bytes(limit) : "its memory", describe_bytes(taken)));
   }
-  return SimMemory::make(state_, bytes);
+  const auto alignment = static_cast<std::uint64_t>(state_->info.alignment);
+  return SimMemory::make(state_, bytes,
+                         largest ? largest / alignment * alignment : std::uint64_t{1} << 62);
 }
 
 std::unique_ptr<CommandQueues> SimDevice::open(std::uint32_t marks) {

@@ -19,7 +19,9 @@ class SimDevice : public Accelerator {
   };
   struct Options {
     std::string name = "sim:0";
-    std::uint64_t memory = 0;  // bytes it has; 0: no limit
+    std::uint64_t memory = 0;              // bytes it has; 0: no limit
+    std::uint64_t largest_allocation = 0;  // bytes; 0: no limit
+    std::uint64_t alignment = 64;
     /// Commands run as soon as they are asked for; else when they are waited for, the last first
     /// where nothing orders them.
     bool at_once = false;
@@ -34,7 +36,8 @@ class SimDevice : public Accelerator {
   bool runs(const Graph& graph, const Node& node) const override;
   std::unique_ptr<PreparedCall> prepare(const KernelSpec& spec,
                                         std::span<const std::int64_t> ints) const override;
-  std::shared_ptr<DeviceMemory> allocate(std::uint64_t bytes, std::string_view whose) override;
+  std::shared_ptr<DeviceMemory> allocate(std::uint64_t bytes, std::string_view whose,
+                                         bool slabs = false) override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
   void set_faults(const Faults& faults);  // the counts begin anew
