@@ -18,6 +18,7 @@ constexpr std::int64_t kManyPixels = 512;    // of an image: it is cut by rows
 constexpr std::int64_t kFewPixels = 256;     // of a part
 constexpr std::int64_t kCached = 1 << 17;    // elements of filters that a cache holds
 constexpr std::int64_t kRows = 4;            // of a part at least
+constexpr std::int64_t kFewImages = 8;       // fewer are cut by channels
 constexpr std::int64_t kSums = 1 << 20;      // elements of all sums by filters
 
 std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -69,10 +70,11 @@ Cut choose(const ConvPart& p) {
     return cut_by_pixels(s, sums, plane && p.gather_h == 0);
   }
   const bool rows = plane && p.kind == ConvKind::Forward;
-  if (wide && s.n < wanted && !(rows && s.plane() >= kManyPixels)) return by_channels(wanted);
+  const std::int64_t filters = s.o * s.group_in() * s.taps();
+  const bool few = s.n < (filters > kCached ? wanted : std::min(wanted, kFewImages));
+  if (wide && few && !(rows && s.plane() >= kManyPixels)) return by_channels(wanted);
   const Cut cut = cut_by_pixels(s, wanted, rows);
   // A few pixels would read filters that no cache holds, part by part.
-  const std::int64_t filters = s.o * s.group_in() * s.taps();
   if (wide && wanted > 1 && cut.by == By::Images && cut.each * s.plane() < kFewPixels &&
       filters > kCached)
     return by_channels(wanted);
