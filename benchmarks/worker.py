@@ -29,6 +29,14 @@ def listed(text, known, what):
     return names
 
 
+# Variables that choose what libraries run on this CPU: benchmarks set them by options alone.
+CHOOSES_CODE = ("OPENBLAS_", "DNNL_MAX_", "ONEDNN_MAX_", "MKL_", "ATEN_CPU_", "XLA_FLAGS")
+
+
+def environment_without_choices():
+    return {k: v for k, v in os.environ.items() if not k.startswith(CHOOSES_CODE)}
+
+
 def print_machine():
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     cpu = next((line for line in lines if line.startswith("model name")), ":")
@@ -53,7 +61,11 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self.errors,
-                env={**os.environ, "OMP_NUM_THREADS": str(threads), **(environment or {})},
+                env={
+                    **environment_without_choices(),
+                    "OMP_NUM_THREADS": str(threads),
+                    **(environment or {}),
+                },
                 preexec_fn=lambda: os.sched_setaffinity(0, cores),
                 text=True,
             )

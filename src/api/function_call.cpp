@@ -300,7 +300,7 @@ void FunctionImpl::lock_one(const VariableLock& l, Accelerator* home, bool insid
 void FunctionImpl::lock(CallContext& c, std::span<const ArgView> arguments) {
   if (!recipes_made_) require_memory_for_recipes(arguments);
   c.taken.assign(locks_.size(), false);
-  {
+  if (has_other_devices_) {
     const std::lock_guard guard(compile_mutex_);
     c.homes = homes_;
   }
@@ -466,7 +466,7 @@ CallContext* FunctionImpl::prepare(std::span<const ArgView> arguments) {
 }
 
 bool FunctionImpl::are_at_home(CallContext& c) {
-  if (c.lowered->devices->size() == 1 && c.homes.empty()) return true;
+  if (!has_other_devices_) return true;
   std::vector<Accelerator*> homes(locks_.size(), nullptr);
   for (std::size_t i = 0; i < function_->shared.size(); ++i)
     for (std::size_t k = 0; k < locks_.size(); ++k)
@@ -620,6 +620,7 @@ void FunctionImpl::take_devices(CallContext& c) {
   const std::vector<ArenaPlan>& arenas = exe.planned->plan.arenas;
   c.arenas.assign(arenas.size(), nullptr);
   c.arenas[kHostSpace] = c.arena ? c.arena->data() : nullptr;
+  if (!has_other_devices_) return;
   c.queues.assign(exe.marks.size(), nullptr);
   if (c.devices != c.lowered->devices) c.on_devices.clear();
   c.devices = c.lowered->devices;
@@ -668,7 +669,7 @@ void FunctionImpl::take_snapshots(CallContext& c) {
       function_->shared[i].variable->keep_copy();
 }
 
-void FunctionImpl::lose_written(CallContext& c, std::uint32_t asked, const Error& why) {
+void FunctionImpl::lose_written(CallContext& c, std::uint32_t asked, const char* why) {
   const Schedule& s = c.executable->planned->schedule;
   const bool late = std::any_of(s.steps.begin(), s.steps.end(),
                                 [](const Step& step) { return step.queue != kHostQueue; });
@@ -677,7 +678,7 @@ void FunctionImpl::lose_written(CallContext& c, std::uint32_t asked, const Error
     for (const std::uint32_t b : s.steps[at].writes)
       if (const Buffer& buffer = s.buffers[b]; buffer.where == Where::Shared)
         function_->shared[buffer.index - function_->argument_count].variable->lose(
-            fmt::format("a call that updates it failed midway ({})", why.message()));
+            fmt::format("a call that updates it failed midway ({})", why));
 }
 
 void FunctionImpl::copy_arguments(CallContext& c) {
@@ -771,7 +772,10 @@ void FunctionImpl::run(CallContext& c, std::span<std::byte* const> outputs) {
     try {
       run_steps(*c.executable, state);
     } catch (const Error& e) {
-      lose_written(c, state.asked, e);
+      lose_written(c, state.asked, e.message().c_str());
+      throw;
+    } catch (const std::exception& e) {
+      lose_written(c, state.asked, e.what());
       throw;
     }
   });

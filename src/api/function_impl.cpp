@@ -121,6 +121,7 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
     share.budget = memory_budget();
   }
   choose_devices(o);
+  has_other_devices_ = o.devices->size() > 1;
   o.snapshots = options.snapshot > 0;
   o.recompute = options.recompute;
   if (o.budget) o.device = measured_host_if_possible();

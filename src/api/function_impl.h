@@ -141,7 +141,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void reserve_snapshots(CallContext& context);
   void take_snapshots(CallContext& context);
   /// After a fault: what the call may have written has no value.
-  void lose_written(CallContext& context, std::uint32_t asked, const Error& why);
+  void lose_written(CallContext& context, std::uint32_t asked, const char* why);
   /// Bytes of an arena of `bytes` that are mapped already.
   std::uint64_t idle_for(const CallContext& context, std::uint64_t bytes) const;
   void copy_arguments(CallContext& context);
@@ -164,6 +164,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// those of the first stage, whose own list is empty. Both stages see the same values.
   std::vector<VariableLock> locks_;
   std::vector<Accelerator*> homes_;  // per lock, as the last program has them; by compile_mutex_
+  bool has_other_devices_ = false;  // than the host
   int wanted_threads_ = 1;           // programs are made for as many of them as can be started
 
   mutable LongMutex compile_mutex_;  // of the strategy; what it guards changes under NoFork

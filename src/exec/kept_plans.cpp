@@ -29,7 +29,8 @@ std::int64_t bytes_of(const Executable& e) {
                      size(e.steps) + size(e.transfers);
   for (const BoundStep& s : e.steps) {
     sum += size(s.buffers) + size(s.offsets) + size(s.widths) + size(s.descs) + size(s.layouts) +
-           size(s.size_inputs) + size(s.extents) + size(s.elements) + size(s.requirements);
+           size(s.size_inputs) + size(s.extents) + size(s.elements) + size(s.requirements) +
+           size(s.waits) + size(s.elsewhere);
     for (const auto& input : s.size_inputs) sum += size(input);
   }
   return sum;

@@ -110,7 +110,7 @@ void with_arguments(const BoundStep& b, const RunState& state, Run&& run) {
 
 void run_library(const BoundStep& b, const Schedule& s, const RunState& state,
                  std::int64_t* extents, bool interruptible) {
-  std::array<std::byte*, kMostSpaces> elsewhere{};
+  std::array<std::byte*, kMostSpaces> elsewhere;  // only those of the step are looked at
   for (const std::uint32_t w : b.elsewhere) elsewhere[s.buffers[w].space] = state.buffers[w];
   with_arguments(b, state, [&](RunArgs& args) {
     args.elsewhere = elsewhere.data();
