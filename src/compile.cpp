@@ -40,6 +40,7 @@ struct ChosenDevices {
   std::mutex mutex;
   std::shared_ptr<const DeviceList> devices;
   decltype(CompileOptions::pin) pin;
+  std::vector<std::uint64_t> budgets;
 };
 ChosenDevices& chosen_devices() {
   static ChosenDevices chosen;
@@ -134,11 +135,18 @@ void set_devices(std::shared_ptr<const DeviceList> devices, decltype(CompileOpti
   chosen.pin = std::move(pin);
 }
 
+void set_device_budgets(std::vector<std::uint64_t> budgets) {
+  ChosenDevices& chosen = chosen_devices();
+  const std::lock_guard lock(chosen.mutex);
+  chosen.budgets = std::move(budgets);
+}
+
 void choose_devices(CompileOptions& options) {
   if (options.devices) return;
   ChosenDevices& chosen = chosen_devices();
   const std::lock_guard lock(chosen.mutex);
   options.devices = chosen.devices;
+  options.device_budgets = chosen.budgets;
   options.pin = chosen.pin;
   if (options.devices) return;
   options.devices = devices_of_process();
@@ -172,47 +180,84 @@ void generate_code(Lowered& lowered, CompileTrace& trace) {
   trace.code_seconds = watch.lap();
 }
 
+namespace {
+
+/// What budgets leave to arenas.
+ArenaLimits limits_of(const CompileOptions& options, std::span<const std::uint64_t> fixed) {
+  const auto rest = [](std::uint64_t budget, std::uint64_t taken) {
+    return budget > taken ? budget - taken : 0;
+  };
+  ArenaLimits limits(rest(options.budget, fixed[0]));
+  limits.others.assign(options.device_budgets.size(), 0);
+  for (std::size_t d = 1; d < options.device_budgets.size(); ++d)
+    if (const std::uint64_t budget = options.device_budgets[d])  // no bytes are a limit, too
+      limits.others[d] = std::max<std::uint64_t>(rest(budget, d < fixed.size() ? fixed[d] : 0), 1);
+  return limits;
+}
+
+/// Of the first device but the host whose limit the plan exceeds; does nothing if there is none.
+void refuse_device(const Lowered& l, const CompileOptions& options, const ArenaLimits& limits,
+                   std::span<const std::uint64_t> fixed, const Planned& plain) {
+  for (DeviceId d = 1; d < limits.others.size(); ++d) {
+    const Space space = own_space(d);
+    if (limits.of(d) == 0 || space >= plain.plan.arenas.size()) continue;
+    const std::uint64_t arena = plain.plan.arenas[space].bytes;
+    if (arena <= limits.of(d)) continue;
+    const std::uint64_t stays = d < fixed.size() ? fixed[d] : 0;
+    const std::uint64_t budget = options.device_budgets[d];
+    throw OverBudget(
+        arena + stays, budget, plain.plain_seconds,
+        fmt::format("{}: needs {} with every task once, the budget is {}, and no plan was found "
+                    "(variables and constants take {})",
+                    (*l.devices)[d].info().name, describe_bytes(arena + stays),
+                    describe_bytes(budget), describe_bytes(stays)),
+        fmt::format("let the batch run in slices ({}), use a smaller one, or give a larger {}",
+                    option("micro_batches"), option("memory")));
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, CallKind kind,
-                                        std::uint64_t fixed_bytes, const CompileOptions& options,
+                                        std::vector<std::uint64_t> fixed,
+                                        const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user) {
   PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
   tasks.sizes.sizes = bounds.high;
   if (options.disk) tasks.sizes.disk = &*options.disk;
+  for (const std::uint64_t budget : options.device_budgets)
+    tasks.sizes.limited.push_back(budget > 0);
   for (const auto& planned : earlier) {
     if (planned->kind != kind) continue;
     if (serves(*planned, l, tasks.sizes))
       return link(l, planned, std::move(tasks), std::move(bounds));
   }
-  std::uint64_t room = 0;
-  if (options.budget > fixed_bytes) room = options.budget - fixed_bytes;
-  const bool too_much_stays = fixed_bytes > options.budget;  // whatever the arena needs
+  const ArenaLimits limits = limits_of(options, fixed);
+  const std::uint64_t fixed_bytes = fixed[0];
+  const std::uint64_t room = options.budget > fixed_bytes ? options.budget - fixed_bytes : 0;
+  // Whatever the arena needs.
+  const bool too_much_stays = options.budget && fixed_bytes > options.budget;
   Floor floor;
   std::optional<Planned> fitted;
   const bool techniques = options.recompute || options.disk;
-  const auto fit = [&](std::uint64_t limit) {
-    with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
-                   [&](ProgramFrontiers& frontiers) {
-                     fitted = fit_with_loops(l.program, tasks, techniques ? limit : 0, floor,
-                                             {options.recompute, options.find_smallest}, frontiers);
-                   });
-  };
-  const auto is_too_large = [&] {
-    return fitted->plan.host().bytes + fitted->plan.staging() > room;
-  };
-  fit(room);
-  // What devices copy from depends on the order, which a lower arena changes.
-  constexpr int kTries = 4;
-  for (int k = 0; k < kTries && options.budget && fitted && is_too_large(); ++k) {
-    if (fitted->plan.staging() >= room) break;
-    fit(std::min(room - fitted->plan.staging(), fitted->plan.host().bytes - kArenaAlign));
-  }
+  std::optional<Planned> plain;
+  with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
+                 [&](ProgramFrontiers& frontiers) {
+                   const auto fit = [&](const ArenaLimits& within) {
+                     return fit_with_loops(l.program, tasks, within, floor,
+                                           {options.recompute, options.find_smallest}, frontiers);
+                   };
+                   fitted = fit(techniques ? limits : ArenaLimits());
+                   if (!limits.others.empty()) plain = fit({});
+                 });
   bool found = floor.smallest > floor.bound;  // else the bound stands for it
-  if (fitted && options.budget && (too_much_stays || is_too_large())) {
+  if (fitted && limits.any() && (too_much_stays || !limits.hold(fitted->plan))) {
     found = !techniques || fitted->plan.host().bytes == floor.bound;
     if (found) floor.smallest = fitted->plan.host().bytes;
     fitted.reset();
   }
+  if (!fitted && plain) refuse_device(l, options, limits, fixed, *plain);
   if (!fitted) {
     std::string why = room < floor.bound || too_much_stays ? "impossible" : "no plan was found";
     if (too_much_stays)

@@ -27,6 +27,8 @@ struct CompileTrace {
 /// as the process has it. For tests.
 void set_devices(std::shared_ptr<const DeviceList> devices,
                  decltype(CompileOptions::pin) pin = nullptr);
+/// Likewise, what functions may have on each device, by its number; 0: no limit.
+void set_device_budgets(std::vector<std::uint64_t> budgets);
 /// Fills in the devices, unless there are some.
 void choose_devices(CompileOptions& options);
 
@@ -52,10 +54,12 @@ class OverBudget : public MemoryError {
 };
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
-/// is used again. Throws OverBudget. `fixed_bytes`: what the budget covers besides the arena.
+/// is used again. Throws OverBudget. `fixed`: per device, what the budgets cover besides
+/// arenas; the host first.
 /// `user`: for whom frontiers are kept; null: they are not.
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
-                                        std::uint64_t fixed_bytes, const CompileOptions& options,
+                                        std::vector<std::uint64_t> fixed,
+                                        const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user = nullptr);
 

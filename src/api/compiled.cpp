@@ -151,20 +151,22 @@ Compiled::Made Compiled::lower_for(std::vector<Dims> assumed) {
   return made;
 }
 
-std::uint64_t Compiled::fixed_bytes(const Graph& g, std::span<const std::int64_t> sizes) const {
-  std::uint64_t total = 0;
-  auto add = [&](const Type& t) {
+std::vector<std::uint64_t> Compiled::fixed_bytes(const Graph& g,
+                                                 std::span<const std::int64_t> sizes) const {
+  std::vector<std::uint64_t> total(options_.devices ? options_.devices->size() : 1, 0);
+  auto add = [&](const Type& t, DeviceId device) {
     std::int64_t bytes = size_of(t.dtype);
     for (SizeId d : t.dims) bytes *= sizes[d];
-    total += static_cast<std::uint64_t>(bytes);
+    total[device] += static_cast<std::uint64_t>(bytes);
   };
   for (const FunctionGraph::Shared& s : function_->shared) {
     const Value v = g.inputs()[s.input].value;
-    if (g.node(v).device == 0 || (s.written && options_.snapshots)) add(g.type(v));
+    add(g.type(v), g.node(v).device);
+    if (g.node(v).device != 0 && s.written && options_.snapshots) add(g.type(v), 0);
   }
-  for (Value v : g.outputs()) add(g.type(v));
+  for (Value v : g.outputs()) add(g.type(v), 0);
   for (const Node& n : g.nodes())
-    if (n.op->name == "constant" && n.device == 0) add(n.types[0]);
+    if (n.op->name == "constant") add(n.types[0], n.device);
   return total;
 }
 
@@ -197,10 +199,12 @@ std::shared_ptr<const Executable> Compiled::executable_for(const std::shared_ptr
               bounds.low[b.dims[k]] == bounds.high[b.dims[k]];
     kind.same_shape.push_back(same);
   }
-  std::uint64_t fixed = options_.budget ? fixed_bytes(g, bounds.high) : 0;
+  std::vector<std::uint64_t> fixed = fixed_bytes(g, bounds.high);
+  if (options_.budget == 0) fixed[0] = 0;
   // A variable that changes its shape has its old and its new memory at once.
   for (std::size_t i = 0; i < g.updates().size(); ++i)
-    if (!kind.same_shape[i]) fixed += bytes_of(l->program, bounds.high, g.updates()[i].value);
+    if (const Value v = g.updates()[i].value; !kind.same_shape[i])
+      fixed[g.node(v).device] += bytes_of(l->program, bounds.high, v);
   std::shared_ptr<const Executable> e = counted(instantiate(
       *l, std::move(bounds), std::move(kind), fixed, options_,
       code_ == Code::None ? std::span<const std::shared_ptr<const Planned>>{} : made_.plans,

@@ -82,8 +82,9 @@ class Compiled {
   Graph with_sizes(const std::vector<Dims>& assumed) const;
   std::vector<std::int64_t> symbols_for(const Lowered& lowered, const SizeSources& from,
                                         std::string& assumed) const;
-  /// What the budget covers besides the arena.
-  std::uint64_t fixed_bytes(const Graph& graph, std::span<const std::int64_t> sizes) const;
+  /// Per device, what budgets cover besides arenas.
+  std::vector<std::uint64_t> fixed_bytes(const Graph& graph,
+                                         std::span<const std::int64_t> sizes) const;
 
   std::shared_ptr<const FunctionGraph> function_;
   CompileOptions options_;

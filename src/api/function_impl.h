@@ -164,7 +164,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// those of the first stage, whose own list is empty. Both stages see the same values.
   std::vector<VariableLock> locks_;
   std::vector<Accelerator*> homes_;  // per lock, as the last program has them; by compile_mutex_
-  bool has_other_devices_ = false;  // than the host
+  bool has_other_devices_ = false;   // than the host
   int wanted_threads_ = 1;           // programs are made for as many of them as can be started
 
   mutable LongMutex compile_mutex_;  // of the strategy; what it guards changes under NoFork

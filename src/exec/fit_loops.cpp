@@ -225,6 +225,7 @@ class KeyWriter {
       if (sizes_wait && task.kind == Task::Kind::Kernel) put_all(p.kernels[task.index].ints);
     }
     for (const std::vector<bool>* flags : {&s.kind.same_shape, &s.kind.copied}) put_all(*flags);
+    put_all(s.limited);
     put(s.disk != nullptr);
     if (s.disk) put(s.disk->write), put(s.disk->read), put(s.disk->latency);
   }
@@ -307,13 +308,13 @@ std::string frontier_key(const Program& program, const PreparedTasks& tasks, boo
 }
 
 std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
-                                      std::uint64_t budget, Floor& floor, PlanSearch search,
+                                      const ArenaLimits& limits, Floor& floor, PlanSearch search,
                                       ProgramFrontiers& kept) {
   Fitter outside(program, tasks.sizes, search.recompute, &kept.whole);
   const Planned plain = *outside.fit(0);
   floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
   floor.plain_seconds = plain.plain_seconds;
-  if (budget == 0 || plain.plan.host().bytes <= budget) return plain;
+  if (limits.hold(plain.plan)) return plain;
   std::vector<std::pair<std::uint32_t, LoopCall*>> calls;
   for (std::uint32_t t = 0; search.recompute && t < tasks.calls.size(); ++t)
     if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get());
@@ -323,17 +324,17 @@ std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tas
   std::list<LoopFitter> loops;
   for (std::size_t k = 0; k < calls.size(); ++k)
     loops.emplace_back(calls[k].first, *calls[k].second, kept.bodies[k]);
-  std::optional<Planned> whole_bodies = outside.fit(budget);
-  if (loops.empty()) {
+  std::optional<Planned> whole_bodies = outside.fit(limits);
+  if (loops.empty() || limits.host == 0) {
     if (!whole_bodies && search.find_smallest) floor = outside.floor();
     return whole_bodies;
   }
   Trial trial(program, tasks, plain, loops);
-  std::optional<Planned> fitted = trial.fit_bodies(budget);
+  std::optional<Planned> fitted = trial.fit_bodies(limits.host);
   if (!better(fitted, whole_bodies) && whole_bodies) return whole_bodies;
   if (!fitted)
-    fitted = trial.fit_around_lowest(budget, floor, search.find_smallest, kept.around_lowest);
-  if (!fitted) return fitted;
+    fitted = trial.fit_around_lowest(limits.host, floor, search.find_smallest, kept.around_lowest);
+  if (!fitted || !limits.hold(fitted->plan)) return std::nullopt;
   return trial.commit(*std::move(fitted), plain.plain_seconds, tasks);
 }
 

@@ -28,13 +28,13 @@ struct PlanSearch {
   bool find_smallest = true;  // Floor::smallest is looked for where nothing fits; else the bound
 };
 
-/// Orders and packs so that the arena has at most `budget` bytes (0: no limit). Where the plain
+/// Orders and packs so that arenas keep to the limits. Where the plain
 /// plan is too large, tasks run again instead of their results being kept, if they may, those in
 /// bodies of loops too, and the loops in `tasks` take these plans; or results go to a file (if
 /// there is one). `floor.bound` is always found, the rest where nothing fits. A larger budget never
 /// gives a slower plan. `kept`: empty, or of an earlier call with an equal key.
 std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
-                                      std::uint64_t budget, Floor& floor, PlanSearch search,
+                                      const ArenaLimits& limits, Floor& floor, PlanSearch search,
                                       ProgramFrontiers& kept);
 
 }  // namespace snug

@@ -49,10 +49,8 @@ class ProblemMaker {
     add_value(b.value, {.bytes = arena_aligned(b.bytes), .stored = !is_planned(b)});
   }
 
-  /// In the arena that is to become lower; what is elsewhere stays there.
-  static bool is_planned(const Buffer& b) {
-    return b.where == Where::Arena && b.space == kHostSpace;
-  }
+  /// In an arena that is to become lower; what is elsewhere stays there.
+  bool is_planned(const Buffer& b) const { return b.where == Where::Arena && s_.counts(b.space); }
 
   void add_value(Value v, RecomputeProblem::Value value) {
     number_[v] = static_cast<std::uint32_t>(out_.values.size());
@@ -83,14 +81,16 @@ class ProblemMaker {
     }
     for (auto [w, r] : t.in_place)
       if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
-    const bool on_host = t.device == 0 || t.kind == Task::Kind::Loop;
-    task.workspace = on_host ? arena_aligned(s_.workspace[step.task]) : 0;
+    const Space space = t.kind == Task::Kind::Loop ? kHostSpace : own_space(t.device);
+    task.workspace = s_.counts(space) ? arena_aligned(s_.workspace[step.task]) : 0;
+    if (step.task < s_.elsewhere.size())
+      for (const auto& [other, bytes] : s_.elsewhere[step.task])
+        if (s_.counts(other)) task.workspace += arena_aligned(bytes);
     task.cost = costs_[step.task];
-    // What is in another memory stays there; to make it again would take some of that.
+    // To make again what is in a memory that does not count would take more of it.
     const bool elsewhere =
-        t.device != 0 || std::any_of(step.writes.begin(), step.writes.end(), [&](std::uint32_t b) {
-          return plain_.buffers[b].space != kHostSpace;
-        });
+        std::any_of(step.writes.begin(), step.writes.end(),
+                    [&](std::uint32_t b) { return !s_.counts(plain_.buffers[b].space); });
     task.repeatable =
         !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty() && !elsewhere;
     overwritten_.push_back(std::move(overwritten));
@@ -321,16 +321,24 @@ Planned Fitter::fitted(const Point& point) const {
   return f;
 }
 
-std::optional<Planned> Fitter::fit(std::uint64_t budget) {
-  if (budget == 0 || plain_.plan.host().bytes <= budget) return plain_;
-  if (bound() > budget) return std::nullopt;
+std::optional<Planned> Fitter::fit(const ArenaLimits& limits) {
+  if (limits.hold(plain_.plan)) return plain_;
+  // Of all memories that count.
+  std::uint64_t total = limits.host;
+  bool limited = limits.host > 0;
+  for (DeviceId d = 1; d < sizes_.limited.size(); ++d) {
+    limited &= !sizes_.limited[d] || limits.of(d) > 0;
+    total += limits.of(d);
+  }
+  if (!limited) total = UINT64_MAX;
+  if (bound() > total) return std::nullopt;
   find_points();
   const Point* best = nullptr;
   for (Point& point : frontier_.points) {
     if (best && point.plan.cost > best->seconds) break;  // nor is any behind it faster
-    if (point.load > budget) continue;
+    if (point.load > total) continue;
     const MemoryPlan* const plan = packed(point);
-    if (!plan || plan->host().bytes > budget) continue;
+    if (!plan || !limits.hold(*plan)) continue;
     if (!best ||
         std::pair(point.seconds, point.plan.peak) < std::pair(best->seconds, best->plan.peak))
       best = &point;

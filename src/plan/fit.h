@@ -65,9 +65,10 @@ class Fitter {
          Frontier* kept = nullptr);
   Fitter(const Fitter&) = delete;
 
-  /// The fastest plan whose arena has at most `budget` bytes (0: no limit); among equally fast ones
-  /// the smallest. None if none was found. A larger budget never gives a slower plan.
-  std::optional<Planned> fit(std::uint64_t budget);
+  /// The fastest plan whose arenas keep to the limits; among equally fast ones the smallest. None
+  /// if none was found. Larger limits never give a slower plan. Of devices that TaskSizes says to
+  /// be limited, tasks run again, too.
+  std::optional<Planned> fit(const ArenaLimits& limits);
   /// No plan is lower, whatever runs again.
   std::uint64_t bound() const { return frontier_.bound; }
   /// Needs the frontier.

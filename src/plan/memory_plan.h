@@ -38,6 +38,19 @@ struct MemoryPlan {
   }
 };
 
+/// How many bytes arenas may have; 0: any number. What other devices copy from and to is memory of
+/// the host.
+struct ArenaLimits {
+  ArenaLimits(std::uint64_t host = 0, std::vector<std::uint64_t> others = {})
+      : host(host), others(std::move(others)) {}
+  std::uint64_t host;
+  std::vector<std::uint64_t> others;  // by DeviceId; the first does not count
+
+  std::uint64_t of(DeviceId d) const { return d == 0 ? host : d < others.size() ? others[d] : 0; }
+  bool any() const;
+  bool hold(const MemoryPlan& plan) const;
+};
+
 /// A schedule with its plan; serves every set of sizes whose buffers are each no larger.
 struct Planned {
   Schedule schedule;

@@ -89,6 +89,19 @@ void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing&
 
 }  // namespace
 
+bool ArenaLimits::any() const {
+  return host > 0 || std::any_of(others.begin(), others.end(), [](auto n) { return n > 0; });
+}
+
+bool ArenaLimits::hold(const MemoryPlan& plan) const {
+  if (host > 0 && plan.host().bytes + plan.staging() > host) return false;
+  for (DeviceId d = 1; d < others.size(); ++d)
+    if (others[d] > 0 && own_space(d) < plan.arenas.size() &&
+        plan.arenas[own_space(d)].bytes > others[d])
+      return false;
+  return true;
+}
+
 std::uint64_t load_of(const Schedule& s) {
   std::vector<std::uint64_t> change(s.steps.size() + 1, 0);  // modulo 2^64
   for (const PackItem& item : make_blocks(s, kHostSpace).items) {

@@ -123,6 +123,14 @@ struct TaskSizes {
   const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
   const DiskRates* disk = nullptr;        // of a file that values may go to; null: none
   std::vector<SpaceRules> rules = {};     // as Schedule has them
+  /// By DeviceId: its memory has a budget, so tasks run again to lower it; that of the host's
+  /// always.
+  std::vector<bool> limited = {};
+
+  /// Whether searches for lower plans count the bytes of a memory.
+  bool counts(Space space) const {
+    return on_host(space) || (device_of(space) < limited.size() && limited[device_of(space)]);
+  }
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);

@@ -29,8 +29,10 @@ struct CompileOptions {
   RoundActivations round = RoundActivations::Never;  // a program is made of Always only
   std::int64_t micro_batches = 0;                    // > 1: the batch runs in that many slices
   std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
-  bool recompute = true;     // tasks may run again to keep to the budget
-  bool snapshots = false;    // what is updated on other devices has a copy on the host
+  /// Bytes for what a function has on other devices, by their number; 0 or missing: no limit.
+  std::vector<std::uint64_t> device_budgets = {};
+  bool recompute = true;   // tasks may run again to keep to the budget
+  bool snapshots = false;  // what is updated on other devices has a copy on the host
   /// Values may go to a file to keep to the budget: its rates; none if there is no such file.
   std::optional<DiskRates> disk = {};
   /// Where nothing fits, the lowest plan is looked for, to be told; else the bound stands for it.

@@ -286,6 +286,45 @@ TEST_F(Devices, BudgetsOfTheHostChangeNoBit) {
   EXPECT_GT(fitted, 0);
 }
 
+/// A plan on a device within a budget for its memory: the same steps run again, the same bits.
+TEST_F(Devices, BudgetsOfADeviceChangeNoBit) {
+  Expr x = matrix("x"), h = x;
+  std::vector<Expr> weights;
+  for (unsigned k = 0; k < 8; ++k) {
+    weights.push_back(shared(random_array({16, 16}, k)));
+    h = exp(-abs(tanh(dot(h, weights.back()))));
+  }
+  const std::vector<Expr> outputs = grad(mean(h * h), weights);
+  const Array in = random_array({512, 16}, 1);
+  use(all_on(1));
+  const Function plain = function({x}, outputs);
+  const std::vector<Array> expected = plain.call({in});
+  const MemoryReport whole = plain.memory(std::vector<Dims>{{512, 16}});
+  const std::int64_t stays = whole.devices[0].variables + whole.devices[0].constants;
+  int fitted = 0;
+  for (const std::int64_t percent : {90, 75, 60, 30, 5}) {
+    SCOPED_TRACE(percent);
+    const auto budget = static_cast<std::uint64_t>(stays + whole.devices[0].arena * percent / 100);
+    set_device_budgets({0, budget});
+    const Function f = function({x}, outputs);
+    set_device_budgets({});
+    std::vector<Array> got;
+    try {
+      got = f.call({in});
+    } catch (const MemoryError& e) {
+      EXPECT_NE(e.message().find("sim:0"), std::string::npos) << e.message();
+      continue;
+    }
+    ++fitted;
+    const MemoryReport r = f.memory(std::vector<Dims>{{512, 16}});
+    EXPECT_LE(static_cast<std::uint64_t>(stays + r.devices[0].arena), budget);
+    EXPECT_FALSE(r.recomputed.empty());
+    for (std::size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(same_bits(got[k], expected[k]));
+  }
+  EXPECT_GE(fitted, 2);
+  EXPECT_LT(fitted, 5);
+}
+
 TEST_F(Devices, TwoThreadsOnOneDevice) {
   use(all_on(1));
   Step step;

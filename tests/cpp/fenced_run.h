@@ -81,7 +81,7 @@ class FencedRun {
   void plan(std::uint64_t budget) {
     options_.budget = budget;
     const SizeTable& sizes = lowered_->program.graph.sizes();
-    exe = instantiate(*lowered_, bound_sizes(sizes, symbols_, symbols_), kind_, 0, options_, {});
+    exe = instantiate(*lowered_, bound_sizes(sizes, symbols_, symbols_), kind_, {0}, options_, {});
   }
 
   /// Fills the memory of the caller: arguments, shared variables, room for results.

@@ -45,7 +45,7 @@ double seconds_of(const std::vector<Expr>& inputs, const std::vector<Dims>& shap
   std::vector<std::int64_t> symbols;
   for (const Symbol& s : table.symbols()) symbols.push_back(shapes[s.input][s.index]);
   CallKind kind{{}, std::vector<bool>(inputs.size(), false)};
-  return instantiate(*l, bound_sizes(table, symbols, symbols), kind, 0, options, {})
+  return instantiate(*l, bound_sizes(table, symbols, symbols), kind, {0}, options, {})
       ->planned->seconds;
 }
 
