@@ -252,7 +252,11 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                    if (!limits.others.empty()) plain = fit({});
                  });
   bool found = floor.smallest > floor.bound;  // else the bound stands for it
-  if (fitted && limits.any() && (too_much_stays || !limits.hold(fitted->plan))) {
+  const auto keeps_to_budgets = [&](const MemoryPlan& plan) {
+    const bool on_host = !options.budget || plan.host().bytes + plan.staging() <= room;
+    return on_host && !too_much_stays && limits.hold(plan);
+  };
+  if (fitted && !keeps_to_budgets(fitted->plan)) {
     found = !techniques || fitted->plan.host().bytes == floor.bound;
     if (found) floor.smallest = fitted->plan.host().bytes;
     fitted.reset();

@@ -47,7 +47,6 @@ struct ArenaLimits {
   std::vector<std::uint64_t> others;  // by DeviceId; the first does not count
 
   std::uint64_t of(DeviceId d) const { return d == 0 ? host : d < others.size() ? others[d] : 0; }
-  bool any() const;
   bool hold(const MemoryPlan& plan) const;
 };
 

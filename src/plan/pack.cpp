@@ -89,10 +89,6 @@ void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing&
 
 }  // namespace
 
-bool ArenaLimits::any() const {
-  return host > 0 || std::any_of(others.begin(), others.end(), [](auto n) { return n > 0; });
-}
-
 bool ArenaLimits::hold(const MemoryPlan& plan) const {
   if (host > 0 && plan.host().bytes + plan.staging() > host) return false;
   for (DeviceId d = 1; d < others.size(); ++d)

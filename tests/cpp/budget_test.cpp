@@ -62,6 +62,16 @@ TEST(Budget, SlicesReportWhatTheyTakeAndFail) {
   EXPECT_EQ(f.counter("arena_bytes"), 0);
 }
 
+TEST(Budget, ThatLeavesTheArenaNothingIsRefused) {
+  const std::int64_t variables = (64 * 256 + 256 * 8) * 4, output = 4;
+  for (const std::int64_t budget : {variables / 2, variables + output - 1, variables + output}) {
+    Network network;
+    const Function f = network.function({.memory = std::to_string(budget)});
+    EXPECT_THROW(f.memory(Network::shapes(16)), MemoryError) << budget;
+    EXPECT_THROW(f(random_array({16, 64}, 3), random_array({16, 8}, 4)), MemoryError) << budget;
+  }
+}
+
 TEST(Budget, PredictedTimeAndPeakFollowTheBudget) {
   const std::int64_t plain = peak_of({});
   double slower = std::numeric_limits<double>::infinity();
