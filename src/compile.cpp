@@ -149,6 +149,12 @@ void choose_devices(CompileOptions& options) {
   options.device_budgets = chosen.budgets;
   options.pin = chosen.pin;
   if (options.devices) return;
+  if (!options.place_on.empty()) {
+    options.devices = host_and_named(options.place_on);
+    if (options.devices->size() > 1)
+      options.pin = [](std::uint32_t, const Node&) { return DeviceId{1}; };
+    return;
+  }
   options.devices = devices_of_process();
   if (const std::size_t count = options.devices->size(); count > 1)  // scattered
     options.pin = [count](std::uint32_t number, const Node&) {

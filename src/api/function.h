@@ -30,7 +30,12 @@ struct FunctionOptions {
   std::vector<std::pair<Expr, Expr>> givens = {};   // (expression, what stands for it)
   std::vector<std::pair<Expr, Dims>> shapes = {};   // hints: sizes of inputs, -1 = not known
   std::string name = {};
-  std::string memory = {};  // budget: "", "512MiB", "4GB", "100000" (bytes)
+  /// The budget: "", "512MiB", "4GB", "100000" (bytes); with `device`, of each of the two, or one
+  /// for each: "opencl:0=3GiB,cpu=8GiB".
+  std::string memory = {};
+  /// Where the function runs: "cpu", or a device of `snug devices` ("opencl:0"), which does all
+  /// that it can do; empty: on the CPU.
+  std::string device = settings().device;
   /// > 1: the batch runs in that many slices; 1: never; 0: if the budget needs it and that is the
   /// fastest way to fit.
   std::int64_t micro_batches = 0;
@@ -69,6 +74,7 @@ void each_option(Visit&& visit) {
   using O = FunctionOptions;
   visit("name", &O::name);
   visit("memory", &O::memory);
+  visit("device", &O::device);
   visit("micro_batches", &O::micro_batches);
   visit("recompute", &O::recompute);
   visit("offload", &O::offload);

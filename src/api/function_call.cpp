@@ -641,9 +641,14 @@ void FunctionImpl::take_devices(CallContext& c) {
       c.arenas[own_space(id)] = have.arena->data();
     }
     if (const std::uint64_t bytes = bytes_in(staging_space(id)); bytes > 0) {
-      if (!have.staging) have.staging = std::make_unique<Arena>();
-      have.staging->ensure(bytes, function_->own_name());
-      c.arenas[staging_space(id)] = have.staging->data();
+      if (!have.staging || have.staging->bytes < bytes) {
+        have.staging.reset();
+        const std::string whose =
+            fmt::format("what {} copies to {} and back", function_->own_name(), device.info().name);
+        require_free_memory(bytes, whose);
+        have.staging = device.allocate_staging(bytes, whose);
+      }
+      c.arenas[staging_space(id)] = have.staging->data;
     }
     if (exe.marks[d] == 0) continue;
     if (!have.queues || have.marks < exe.marks[d]) {

@@ -40,6 +40,41 @@ void check_options(const FunctionOptions& options) {
          "choose float32 or bfloat16");
 }
 
+/// "3GiB": of each device; "opencl:0=3GiB,cpu=8GiB": of those that are named.
+void take_budgets(const std::string& memory, CompileOptions& o) {
+  const DeviceList& devices = *o.devices;
+  std::vector<std::uint64_t> budgets(devices.size(), 0);
+  if (memory.find('=') == std::string::npos) {
+    std::fill(budgets.begin(), budgets.end(), parse_bytes(memory));
+  } else {
+    for (std::size_t at = 0; at <= memory.size();) {
+      const std::size_t end = std::min(memory.find(',', at), memory.size());
+      const std::string part = memory.substr(at, end - at);
+      const std::size_t equal = part.find('=');
+      const std::string name = part.substr(0, equal);
+      std::size_t d = 0;
+      while (d < devices.size() && devices[static_cast<DeviceId>(d)].info().name != name &&
+             !(d == 0 && name == "cpu"))
+        ++d;
+      if (equal == std::string::npos || d == devices.size()) {
+        std::string names = "cpu";
+        for (std::size_t k = 1; k < devices.size(); ++k)
+          names += ", " + devices[static_cast<DeviceId>(k)].info().name;
+        fail(Fault::Value,
+             fmt::format("memory: '{}' is no budget of a device of the function", part),
+             fmt::format("its devices are {}: write {}", names, "\"opencl:0=3GiB,cpu=8GiB\""));
+      }
+      budgets[d] = parse_bytes(part.substr(equal + 1));
+      at = end + 1;
+    }
+  }
+  o.budget = budgets[0];
+  if (std::any_of(budgets.begin() + 1, budgets.end(), [](auto b) { return b > 0; })) {
+    o.device_budgets = budgets;
+    o.device_budgets[0] = 0;
+  }
+}
+
 /// Checks inputs and outputs, and keeps their types and names.
 void take_signature(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                     FunctionGraph& f) {
@@ -113,15 +148,16 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
   wanted_threads_ = options.threads > 0 ? options.threads : available_threads();
   o.threads = options.plan_only ? wanted_threads_ : pool_threads(wanted_threads_);
   if (!options.plan_only && options.mode != Mode::Reference) load_libraries_under_limits();
-  share.own = parse_bytes(options.memory);
-  o.budget = share.own;
+  o.place_on = options.device;
+  choose_devices(o);
+  has_other_devices_ = o.devices->size() > 1;
+  take_budgets(options.memory, o);
+  share.own = o.budget;
   if (const std::uint64_t left = share_of_process(share.taken_by_others);
       left && (o.budget == 0 || left < o.budget)) {
     o.budget = left;
     share.budget = memory_budget();
   }
-  choose_devices(o);
-  has_other_devices_ = o.devices->size() > 1;
   o.snapshots = options.snapshot > 0;
   o.recompute = options.recompute;
   if (o.budget) o.device = measured_host_if_possible();

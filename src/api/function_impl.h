@@ -29,7 +29,7 @@ struct CallContext {
   /// Of other devices, by their id: what a call needs of them.
   struct OnDevice {
     std::shared_ptr<DeviceMemory> arena;
-    std::unique_ptr<Arena> staging;
+    std::shared_ptr<StagingMemory> staging;
     std::unique_ptr<CommandQueues> queues;
     std::uint32_t marks = 0;
   };

@@ -3,9 +3,15 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <map>
+#include <optional>
 
 #include "backend/host_library.h"
+#include "backend/opencl/find_devices.h"
+#include "backend/opencl/opencl_device.h"
 #include "backend/sim/sim_device.h"
+#include "base/error.h"
+#include "base/fork.h"
 
 namespace snug {
 namespace {
@@ -31,6 +37,43 @@ std::shared_ptr<const DeviceList> host_only() {
 
 std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerator>> others) {
   return std::make_shared<const DeviceList>(host(), std::move(others));
+}
+
+namespace {
+
+/// OpenCL devices of this machine, each opened when it is first asked for.
+class OpenClDevices {
+ public:
+  std::shared_ptr<Accelerator> named(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    if (!found_) found_ = find_opencl_devices();
+    for (const OpenClFound& f : found_->devices) {
+      if (f.name != name) continue;
+      std::shared_ptr<Accelerator>& device = open_[name];
+      if (!device) device = std::make_shared<OpenClDevice>(f);
+      return device;
+    }
+    std::string there = "cpu";
+    for (const OpenClFound& f : found_->devices) there += fmt::format(", {} ({})", f.name, f.model);
+    fail(Fault::Device,
+         fmt::format("there is no device '{}'; there are: {}{}{}", name, there,
+                     found_->trouble.empty() ? "" : "; ", found_->trouble),
+         "snug devices lists them, and why others cannot be used");
+  }
+
+ private:
+  LongMutex mutex_;
+  std::optional<OpenClSearch> found_;
+  std::map<std::string, std::shared_ptr<Accelerator>> open_;
+};
+
+}  // namespace
+
+std::shared_ptr<const DeviceList> host_and_named(const std::string& name) {
+  if (name == "cpu" || name == "cpu:0") return host_only();
+  // Devices stay open to the end of the process: drivers unload themselves in any order.
+  static auto* const devices = new OpenClDevices;
+  return host_and({devices->named(name)});
 }
 
 std::shared_ptr<const DeviceList> devices_of_process() {

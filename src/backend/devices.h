@@ -1,5 +1,7 @@
 #pragma once
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernel/device.h"
 
@@ -9,6 +11,9 @@ namespace snug {
 std::shared_ptr<const DeviceList> host_only();
 /// With others behind it.
 std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerator>> others);
+/// With the device of this name ("opencl:0"), which is opened once per process; "cpu": none. A
+/// Device error names those that there are.
+std::shared_ptr<const DeviceList> host_and_named(const std::string& name);
 /// With as many simulated ones as SNUG_SIMS says, over which all is scattered: for tests.
 std::shared_ptr<const DeviceList> devices_of_process();
 

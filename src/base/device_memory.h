@@ -31,6 +31,13 @@ class DeviceMemory {
   std::uint64_t bytes_;
 };
 
+/// Memory of the host that a device copies from and to.
+struct StagingMemory {
+  virtual ~StagingMemory() = default;
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+};
+
 /// A contiguous array in such memory.
 struct DeviceArray {
   DType dtype = DType::F32;

@@ -117,6 +117,8 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
       const Node& n = l.program.graph.node(t.index);
       CallSite site = call_site(l, t, bounds);
       site.device = device;
+      if (t.device != 0 && t.kind == Task::Kind::Library)
+        site.accelerator = &l.devices->accelerator(t.device);
       try {
         call = t.kind == Task::Kind::Loop ? prepare_loop(l, t, site)
                                           : find_library(l.program.libraries, n)->prepare(site);

@@ -137,6 +137,7 @@ void ask(const BoundStep& b, const RunState& state) {
     args.in_count = static_cast<std::uint32_t>(b.buffers.size());
     args.ints = {ints, k.ints.size()};
     args.points = state.sizes[k.points];
+    args.workspace = b.workspace >= 0 ? state.buffers[b.workspace] : nullptr;
     queues.run(*b.call, args);
   } else {
     with_arguments(b, state, [&](const RunArgs& args) { queues.run(*b.call, args); });

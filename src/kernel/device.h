@@ -51,10 +51,14 @@ class Accelerator : public Device {
   /// Code for a kernel, whose integers (as KernelFn wants them) are at most `ints`.
   virtual std::unique_ptr<PreparedCall> prepare(const KernelSpec& spec,
                                                 std::span<const std::int64_t> ints) const = 0;
-  /// Memory of its own, touched. A Memory error that says how much there is and who has it. With
-  /// `slabs` it may be cut at multiples of DeviceInfo::largest_allocation.
+  /// Memory of its own, touched and 0. A Memory error that says how much there is and who has it.
+  /// With `slabs` it may be cut at multiples of DeviceInfo::largest_allocation.
   virtual std::shared_ptr<DeviceMemory> allocate(std::uint64_t bytes, std::string_view whose,
                                                  bool slabs = false) = 0;
+  /// Memory of the host that its copies are fastest with. A Memory error as above, or if the budget
+  /// of the process does not allow it.
+  virtual std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
+                                                          std::string_view whose) = 0;
   /// `marks`: of the caller's, from 0.
   virtual std::unique_ptr<CommandQueues> open(std::uint32_t marks) = 0;
 };

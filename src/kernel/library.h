@@ -14,6 +14,7 @@
 namespace snug {
 
 struct DeviceInfo;
+class Accelerator;
 class CommandQueues;
 
 /// One operand of a library call, with sizes known.
@@ -33,7 +34,8 @@ struct CallSite {
   /// Some sizes are upper bounds; the actual ones come with each run.
   bool runtime_sizes = false;
   int threads = 1;
-  const DeviceInfo* device = nullptr;  // as TaskSizes::device
+  const DeviceInfo* device = nullptr;        // as TaskSizes::device
+  const Accelerator* accelerator = nullptr;  // that the node is on; null: the host
 };
 
 struct RunArgs {

@@ -37,7 +37,9 @@ struct CompileOptions {
   std::optional<DiskRates> disk = {};
   /// Where nothing fits, the lowest plan is looked for, to be told; else the bound stands for it.
   bool find_smallest = true;
-  /// Where a program may run; null: where the process may.
+  /// The name of the device that has all that it can have; empty: as the process has it.
+  std::string place_on = {};
+  /// Where a program may run; null: as `place_on` says.
   std::shared_ptr<const DeviceList> devices = {};
   /// The device a node of the rewritten graph has to be on, by its number; nothing: any.
   std::function<std::optional<std::uint8_t>(std::uint32_t number, const Node&)> pin = {};

@@ -172,9 +172,10 @@ constexpr Setting kSettings[] = {
     {"on_unused_input",
      [](Settings& s, const std::string& t) { s.on_unused_input = chosen(kUnused, t); }},
     {"device",
-     [](Settings&, const std::string& t) {
-       if (t != "cpu")
-         throw Bad{fmt::format("'{}' is not allowed: functions run on the cpu", t), ""};
+     [](Settings& s, const std::string& t) {
+       if (t != "cpu" && !t.starts_with("opencl:"))
+         throw Bad{fmt::format("there is no device '{}'", t), "snug devices lists those there are"};
+       s.device = t == "cpu" ? "" : t;
      }},
     {"cast_policy", [](Settings& s, const std::string& t) { s.cast_policy = chosen(kCasts, t); }},
     {"int_division",

@@ -25,6 +25,7 @@ enum class IntDivision : std::uint8_t { DefaultFloat, Floor, Raise };
 struct Settings {
   DType float_x = DType::F32;
   std::uint64_t memory = 0;  // bytes; 0: no limit
+  std::string device = {};   // where functions run; empty: on the CPU
   bool share_arenas = true;
   Mode mode = Mode::Fast;
   int threads = 0;  // 0: all cores

@@ -43,14 +43,21 @@ std::string identity(ReduceOp op, DType t) {
 
 class Emitter {
  public:
-  explicit Emitter(const KernelSpec& spec) : s_(spec), expr_(spec) {}
+  Emitter(const KernelSpec& spec, const OpenClMapping& mapping)
+      : s_(spec), m_(mapping), expr_(spec) {}
 
-  std::string emit() {
+  OpenClText emit() {
+    OpenClText text;
+    text.name = opencl_name(s_);
+    text.local = {m_.items, 1, 1};
+    const std::string head = signature(text.args);
     depth_ = 1;
     sizes();
     point();
     for (const KernelSpec::Phase& p : s_.phases) phase(p);
-    return expr_.prelude() + signature() + out_ + "}\n";
+    text.body = head + out_ + "}\n";
+    text.helpers = expr_.helpers();
+    return text;
   }
 
  private:
@@ -61,41 +68,69 @@ class Emitter {
     out_ += '\n';
   }
 
-  std::string signature() const {
-    std::string out = fmt::format("__kernel void {}(", opencl_name(s_));
-    for (std::size_t o = 0; o < s_.operands.size(); ++o)
-      out += fmt::format("__global {}{}* p{}, const long o{},\n    ",
+  /// Of indices.
+  const char* index() const { return m_.wide ? "long" : "int"; }
+
+  std::string signature(std::vector<OpenClKind>& args) const {
+    std::string out = fmt::format(
+        "__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid $NAME(const int go,\n    ",
+        m_.items);
+    for (std::size_t o = 0; o < s_.operands.size(); ++o) {
+      out += fmt::format("__global {}{}* b{}, const long o{},\n    ",
                          s_.operands[o].write ? "" : "const ", memory_type(s_.operands[o].dtype), o,
                          o);
-    return out + "__global const long* ints, const long end) {\n";
+      args.push_back(OpenClKind::Memory);
+    }
+    const std::vector<std::uint32_t> ints = runtime_ints(s_);
+    if (m_.ints_in_memory) {
+      out += "__global const long* ints, const long first,\n    ";
+      args.push_back(OpenClKind::Memory);
+    } else {
+      for (const std::uint32_t i : ints) {
+        out += fmt::format("const {} {}, ", index(), int_name(i));
+        args.push_back(m_.wide ? OpenClKind::Long : OpenClKind::Int);
+      }
+    }
+    args.push_back(OpenClKind::Long);
+    return out + "const long end) {\n";
   }
+
+  /// "e0", an extent, or "s1_0", a stride of operand 1.
+  std::string int_name(std::uint32_t i) const {
+    const auto rank = static_cast<std::uint32_t>(s_.rank());
+    return i < rank ? fmt::format("e{}", i) : fmt::format("s{}_{}", i / rank - 1, i % rank);
+  }
+
+  std::string constant(std::int64_t n) const { return fmt::format("{}{}", n, m_.wide ? "L" : ""); }
 
   std::string extent(std::size_t axis) const {
     return s_.extents[axis] == KernelSpec::kRuntime ? fmt::format("e{}", axis)
-                                                    : fmt::format("{}L", s_.extents[axis]);
+                                                    : constant(s_.extents[axis]);
   }
 
-  /// Reads the sizes and strides that are no constants.
+  /// Where operands begin, and the integers where they are in memory.
   void sizes() {
-    for (std::size_t axis = 0; axis < s_.rank(); ++axis)
-      if (s_.extents[axis] == KernelSpec::kRuntime) line("const long e{0} = ints[{0}];", axis);
+    line("if (!go) return;");
     for (std::size_t o = 0; o < s_.operands.size(); ++o)
-      for (std::size_t axis = 0; axis < s_.rank(); ++axis)
-        if (s_.operands[o].strides[axis] == Operand::kRuntimeStride)
-          line("const long s{}_{} = ints[{}];", o, axis, s_.rank() * (1 + o) + axis);
+      line("__global {}{}* const p{} = b{} + o{};", s_.operands[o].write ? "" : "const ",
+           memory_type(s_.operands[o].dtype), o, o, o);
+    if (!m_.ints_in_memory) return;
+    const std::vector<std::uint32_t> ints = runtime_ints(s_);
+    for (std::size_t k = 0; k < ints.size(); ++k)
+      line("const {0} {1} = ({0})ints[first + {2}];", index(), int_name(ints[k]), k);
   }
 
   /// The outer indices of this work item.
   void point() {
-    line("const long point = (long)get_global_id(0);");
-    line("if (point >= end) return;");
+    line("if (get_global_id(0) >= end) return;");
+    line("const {0} point = ({0})get_global_id(0);", index());
     std::string rest = "point";
     for (std::size_t axis = s_.outer; axis-- > 1;) {
-      line("const long i{} = {} % {};", axis, rest, extent(axis));
-      line("const long r{} = {} / {};", axis, rest, extent(axis));
+      line("const {} r{} = {} / {};", index(), axis, rest, extent(axis));
+      line("const {} i{} = {} - r{} * {};", index(), axis, rest, axis, extent(axis));
       rest = fmt::format("r{}", axis);
     }
-    if (s_.outer) line("const long i0 = {};", rest);
+    if (s_.outer) line("const {} i0 = {};", index(), rest);
   }
 
   void phase(const KernelSpec::Phase& p) {
@@ -112,10 +147,10 @@ class Emitter {
 
   void loop(std::size_t axis) {
     if (s_.block && axis == s_.outer)
-      line("for (long i{0} = i0 * {1}L; i{0} < min({2}, (i0 + 1) * {1}L); ++i{0}) {{", axis,
-           s_.block, extent(axis));
+      line("for ({3} i{0} = i0 * {1}; i{0} < min({2}, (i0 + 1) * {1}); ++i{0}) {{", axis,
+           constant(s_.block), extent(axis), index());
     else
-      line("for (long i{0} = 0; i{0} < {1}; ++i{0}) {{", axis, extent(axis));
+      line("for ({2} i{0} = 0; i{0} < {1}; ++i{0}) {{", axis, extent(axis), index());
     ++depth_;
   }
 
@@ -123,25 +158,25 @@ class Emitter {
   bool at_zero(std::size_t axis) const { return axis >= s_.outer && !inner_; }
 
   std::string address(std::size_t o) const {
-    std::string out = fmt::format("o{}", o);
+    std::string out;
     for (std::size_t axis = 0; axis < s_.rank(); ++axis) {
       std::int64_t stride = s_.operands[o].strides[axis];
       if (stride == 0 || at_zero(axis)) continue;
-      out += fmt::format(" + i{}", axis);
+      out += fmt::format("{}i{}", out.empty() ? "" : " + ", axis);
       if (stride == Operand::kRuntimeStride)
         out += fmt::format(" * s{}_{}", o, axis);
       else if (stride != 1)
-        out += fmt::format(" * {}L", stride);
+        out += fmt::format(" * {}", constant(stride));
     }
-    return out;
+    return out.empty() ? "0" : out;
   }
 
   /// Number of this point among axes [from, rank) in C order.
   std::string flat(std::size_t from) const {
-    std::string out = "0L";
+    std::string out = "0";
     for (std::size_t axis = from; axis < s_.rank(); ++axis) {
-      std::string index = at_zero(axis) ? "0L" : fmt::format("i{}", axis);
-      out = out == "0L" ? index : fmt::format("({} * {} + {})", out, extent(axis), index);
+      std::string at = at_zero(axis) ? "0" : fmt::format("i{}", axis);
+      out = out == "0" ? at : fmt::format("({} * {} + {})", out, extent(axis), at);
     }
     return out;
   }
@@ -211,6 +246,7 @@ class Emitter {
   }
 
   const KernelSpec& s_;
+  const OpenClMapping& m_;
   OpenClExpr expr_;
   std::string out_;
   int depth_ = 0;
@@ -226,6 +262,8 @@ std::string opencl_name(const KernelSpec& spec) {
   return out;
 }
 
-std::string emit_opencl(const KernelSpec& spec) { return Emitter(spec).emit(); }
+OpenClText emit_opencl(const KernelSpec& spec, const OpenClMapping& mapping) {
+  return Emitter(spec, mapping).emit();
+}
 
 }  // namespace snug

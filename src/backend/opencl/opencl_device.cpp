@@ -1,235 +1,256 @@
-#define CL_TARGET_OPENCL_VERSION 120
 #include "backend/opencl/opencl_device.h"
 
-#include <CL/cl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
+#include <vector>
 
-#include "backend/opencl/opencl_errors.h"
+#include "backend/opencl/emit_opencl.h"
+#include "backend/opencl/opencl_expr.h"
+#include "backend/opencl/opencl_library_table.h"
+#include "backend/opencl/opencl_queues.h"
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/pages.h"
+#include "kernel/cluster.h"
+#include "target/memory_budget.h"
 
 namespace snug {
-
 namespace {
 
-void check(cl_int code, const char* call) {
-  if (code != CL_SUCCESS)
-    fail(Fault::Device, fmt::format("{}: {} ({})", call, opencl_error_name(code), code));
-}
-
-/// Owns a reference to an OpenCL object.
-template <class T, cl_int (*release)(T)>
-class Handle {
+/// Blocks of memory of the device behind one range of addresses, filled once: drivers accept more
+/// than there is, and say so when it is used.
+class OpenClMemory : public DeviceMemory {
  public:
-  explicit Handle(T object = nullptr) : object_(object) {}
-  Handle(Handle&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
+  OpenClMemory(std::shared_ptr<OpenClContext> device, Pages addresses, std::uint64_t bytes,
+               std::uint64_t slab, std::string whose)
+      : DeviceMemory(addresses.data, bytes),
+        device_(std::move(device)),
+        addresses_(std::move(addresses)),
+        whose_(std::move(whose)) {
+    device_->claim(bytes, whose_);
+    try {
+      queue_ = device_->make_queue();
+      for (std::uint64_t at = 0; at < bytes; at += slab) add_slab(at, std::min(slab, bytes - at));
+      device_->check(opencl().clFinish(queue_.get()), "clFinish");
+    } catch (const Error& e) {
+      drop();
+      fail_memory({.needed = bytes},
+                  fmt::format("{}: no room for {} ({} bytes): {}", device_->name(), whose_, bytes,
+                              e.message()),
+                  "another process may have the memory of the device");
+    }
   }
-  ~Handle() {
-    if (object_) release(object_);
+  ~OpenClMemory() override { drop(); }
+
+  const std::string& device() const override { return device_->name(); }
+  void read(const std::byte* from, std::byte* to, std::uint64_t bytes) const override {
+    if (bytes == 0) return;
+    device_->require_own_process();
+    const auto place = device_->find(from);
+    device_->check(opencl().clEnqueueReadBuffer(queue_.get(), place.memory, CL_TRUE, place.offset,
+                                                bytes, to, 0, nullptr, nullptr),
+                   "clEnqueueReadBuffer");
   }
-  T get() const { return object_; }
+  void write(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
+    if (bytes == 0) return;
+    device_->require_own_process();
+    const auto place = device_->find(to);
+    device_->check(opencl().clEnqueueWriteBuffer(queue_.get(), place.memory, CL_TRUE, place.offset,
+                                                 bytes, from, 0, nullptr, nullptr),
+                   "clEnqueueWriteBuffer");
+  }
 
  private:
-  T object_;
+  void add_slab(std::uint64_t at, std::uint64_t bytes) {
+    cl_int code = CL_SUCCESS;
+    slabs_.push_back({at, ClMemory(opencl().clCreateBuffer(device_->context(), CL_MEM_READ_WRITE,
+                                                           bytes, nullptr, &code))});
+    device_->check(code, "clCreateBuffer");
+    const cl_mem memory = slabs_.back().second.get();
+    const cl_uchar zero = 0;
+    device_->check(opencl().clEnqueueFillBuffer(queue_.get(), memory, &zero, sizeof zero, 0, bytes,
+                                                0, nullptr, nullptr),
+                   "clEnqueueFillBuffer");
+    device_->add_block(data() + at, memory, bytes);
+  }
+  void drop() noexcept {
+    for (const auto& [at, memory] : slabs_) device_->remove_block(data() + at);
+    slabs_.clear();
+    device_->unclaim(bytes(), whose_);
+  }
+
+  std::shared_ptr<OpenClContext> device_;
+  Pages addresses_;
+  std::string whose_;
+  ClQueue queue_;
+  std::vector<std::pair<std::uint64_t, ClMemory>> slabs_;
 };
 
-std::vector<cl_device_id> all_devices() {
-  cl_uint count = 0;
-  constexpr cl_int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
-  cl_int code = clGetPlatformIDs(0, nullptr, &count);
-  if (code == kNoPlatform || count == 0) return {};
-  check(code, "clGetPlatformIDs");
-  std::vector<cl_platform_id> platforms(count);
-  check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-  std::vector<cl_device_id> devices;
-  for (cl_platform_id platform : platforms) {
-    code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count);
-    if (code == CL_DEVICE_NOT_FOUND) continue;
-    check(code, "clGetDeviceIDs");
-    std::vector<cl_device_id> some(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, some.data(), nullptr),
-          "clGetDeviceIDs");
-    devices.insert(devices.end(), some.begin(), some.end());
+/// Memory of the host that the driver allocates, so that copies need no other.
+class OpenClStaging : public StagingMemory {
+ public:
+  OpenClStaging(std::shared_ptr<OpenClContext> device, std::uint64_t bytes, std::string_view whose)
+      : device_(std::move(device)), claim_(MemoryClaim::Kind::Arena, bytes, whose) {
+    cl_int code = CL_SUCCESS;
+    queue_ = device_->make_queue();
+    memory_ = ClMemory(opencl().clCreateBuffer(
+        device_->context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
+    device_->check(code, "clCreateBuffer");
+    data = static_cast<std::byte*>(opencl().clEnqueueMapBuffer(queue_.get(), memory_.get(), CL_TRUE,
+                                                               CL_MAP_READ | CL_MAP_WRITE, 0, bytes,
+                                                               0, nullptr, nullptr, &code));
+    device_->check(code, "clEnqueueMapBuffer");
+    this->bytes = bytes;
   }
-  return devices;
-}
+  ~OpenClStaging() override {
+    if (!data) return;
+    opencl().clEnqueueUnmapMemObject(queue_.get(), memory_.get(), data, 0, nullptr, nullptr);
+    opencl().clFinish(queue_.get());
+  }
 
-std::string text_of(cl_device_id device, cl_device_info what) {
-  std::size_t bytes = 0;
-  check(clGetDeviceInfo(device, what, 0, nullptr, &bytes), "clGetDeviceInfo");
-  std::string text(bytes, '\0');
-  check(clGetDeviceInfo(device, what, bytes, text.data(), nullptr), "clGetDeviceInfo");
-  while (!text.empty() && text.back() == '\0') text.pop_back();
-  return text;
-}
+ private:
+  std::shared_ptr<OpenClContext> device_;
+  MemoryClaim claim_;
+  ClQueue queue_;
+  ClMemory memory_;
+};
 
-/// Never a fast-math option.
-const char* build_options(cl_device_id device) {
-  cl_device_fp_config config = 0;
-  check(clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, nullptr),
-        "clGetDeviceInfo");
-  return config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT
-             ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-             : "-cl-std=CL1.2";
-}
+/// A fused loop nest.
+class OpenClSpecCall : public OpenClCall {
+ public:
+  OpenClSpecCall(const KernelSpec& spec, const OpenClMapping& mapping,
+                 std::shared_ptr<const OpenClKernel> kernel)
+      : mapping_(mapping), rank_(spec.rank()), outer_(spec.outer), ints_(runtime_ints(spec)) {
+    kernels_.push_back(std::move(kernel));
+    for (const KernelSpec::Operand& o : spec.operands) widths_.push_back(size_of(o.dtype));
+    if (mapping.ints_in_memory) workspace = (ints_.size() * 8 + kBlock - 1) / kBlock * kBlock;
+  }
 
-std::string build_log(cl_program program, cl_device_id device) {
-  std::size_t bytes = 0;
-  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
-  std::string log(bytes, '\0');
-  clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
-  while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
-  return log;
+  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+    std::vector<OpenClArg> all;
+    all.reserve(widths_.size() + ints_.size() + 2);
+    for (std::size_t o = 0; o < widths_.size(); ++o)
+      all.push_back(OpenClArg::memory(args.in[o], widths_[o]));
+    if (mapping_.ints_in_memory) {
+      write_ints(queues, args);
+      all.push_back(OpenClArg::memory(args.workspace, 8));
+    } else {
+      for (const std::uint32_t i : ints_)
+        all.push_back(mapping_.wide ? OpenClArg::int64(args.ints[i])
+                                    : OpenClArg::int32(args.ints[i]));
+    }
+    std::int64_t end = 1;
+    for (std::size_t axis = 0; axis < outer_; ++axis) end *= args.ints[axis];
+    all.push_back(OpenClArg::int64(end));
+    queues.launch(*kernels_[0], all, {(end + mapping_.items - 1) / mapping_.items, 1, 1});
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 128;  // bytes that a fill command carries
+
+  /// By fills, which take what they are given along.
+  void write_ints(OpenClQueues& queues, const RunArgs& args) const {
+    for (std::size_t k = 0; k < ints_.size(); k += kBlock / 8) {
+      std::int64_t block[kBlock / 8] = {};
+      for (std::size_t j = 0; j < kBlock / 8 && k + j < ints_.size(); ++j)
+        block[j] = args.ints[ints_[k + j]];
+      queues.fill(args.workspace + k * 8, std::as_bytes(std::span(block)), kBlock);
+    }
+  }
+
+  OpenClMapping mapping_;
+  std::size_t rank_, outer_;
+  std::vector<std::uint32_t> ints_;
+  std::vector<std::int64_t> widths_;
+};
+
+/// What is not known of a device is that of a small card, or of this processor.
+DeviceInfo describe_found(const OpenClFound& f) {
+  DeviceInfo info;
+  info.name = f.name;
+  info.model = f.model;
+  info.kind = f.gpu ? DeviceInfo::Kind::Gpu : DeviceInfo::Kind::Cpu;
+  info.cores = f.units;
+  info.memory_bytes = static_cast<std::int64_t>(f.memory);
+  info.largest_allocation =
+      f.largest_allocation < f.memory ? static_cast<std::int64_t>(f.largest_allocation) : 0;
+  info.alignment = static_cast<std::int64_t>(f.alignment);
+  info.bandwidth = f.gpu ? 1e11 : host_device().bandwidth;
+  info.flops = f.gpu ? 1e12 : host_device().flops;
+  info.launch_latency = 1e-5;
+  info.transfer_latency = 1e-5;
+  info.transfer_bandwidth = f.unified ? host_device().bandwidth : 1e10;
+  return info;
 }
 
 }  // namespace
 
-struct OpenClBuffer {
-  Handle<cl_mem, clReleaseMemObject> memory;
-};
+OpenClDevice::OpenClDevice(OpenClFound found)
+    : context_(std::make_shared<OpenClContext>(std::move(found))),
+      kernels_(std::make_shared<OpenClKernels>(context_)),
+      info_(describe_found(context_->found())) {}
+OpenClDevice::~OpenClDevice() = default;
 
-struct OpenClKernel {
-  Handle<cl_kernel, clReleaseKernel> kernel;
-  std::vector<std::int64_t> ints;  // of the last run, and on the device
-  Handle<cl_mem, clReleaseMemObject> ints_memory;
-};
+LibraryTable OpenClDevice::library() const { return opencl_library_table(); }
 
-void OpenClDevice::Release::operator()(OpenClBuffer* buffer) const { delete buffer; }
-void OpenClDevice::Release::operator()(OpenClKernel* kernel) const { delete kernel; }
-
-struct OpenClDevice::Impl {
-  cl_device_id device = nullptr;
-  std::string name;
-  Handle<cl_context, clReleaseContext> context;
-  Handle<cl_command_queue, clReleaseCommandQueue> queue;
-  std::mutex mutex;  // the arguments of a kernel are set one by one
-};
-
-std::vector<std::string> OpenClDevice::list() {
-  std::vector<std::string> names;
-  for (cl_device_id device : all_devices()) names.push_back(text_of(device, CL_DEVICE_NAME));
-  return names;
-}
-
-OpenClDevice::OpenClDevice(std::size_t number) : impl_(std::make_unique<Impl>()) {
-  std::vector<cl_device_id> devices = all_devices();
-  if (number >= devices.size())
-    fail(Fault::Device, fmt::format("no OpenCL device {}: there are {}", number, devices.size()),
-         "pocl-opencl-icd runs OpenCL on the CPU");
-  cl_int code = CL_SUCCESS;
-  impl_->device = devices[number];
-  impl_->name = text_of(impl_->device, CL_DEVICE_NAME);
-  impl_->context = Handle<cl_context, clReleaseContext>(
-      clCreateContext(nullptr, 1, &impl_->device, nullptr, nullptr, &code));
-  check(code, "clCreateContext");
-  impl_->queue = Handle<cl_command_queue, clReleaseCommandQueue>(
-      clCreateCommandQueue(impl_->context.get(), impl_->device, 0, &code));
-  check(code, "clCreateCommandQueue");
-}
-
-OpenClDevice::~OpenClDevice() {
-  if (impl_->queue.get()) clFinish(impl_->queue.get());
-}
-
-const std::string& OpenClDevice::name() const { return impl_->name; }
-
-bool OpenClDevice::has_float64() const {
-  return text_of(impl_->device, CL_DEVICE_EXTENSIONS).find("cl_khr_fp64") != std::string::npos;
-}
-
-OpenClDevice::Kernel OpenClDevice::compile(const std::string& source, const std::string& function) {
-  cl_int code = CL_SUCCESS;
-  const char* text = source.c_str();
-  Handle<cl_program, clReleaseProgram> program(
-      clCreateProgramWithSource(impl_->context.get(), 1, &text, nullptr, &code));
-  check(code, "clCreateProgramWithSource");
-  code = clBuildProgram(program.get(), 1, &impl_->device, build_options(impl_->device), nullptr,
-                        nullptr);
-  if (code != CL_SUCCESS)
-    fail(Fault::Device,
-         fmt::format("clBuildProgram: {} ({}) for {} on {}\n{}", opencl_error_name(code), code,
-                     function, impl_->name, build_log(program.get(), impl_->device)));
-  Kernel kernel(new OpenClKernel);
-  kernel->kernel =
-      Handle<cl_kernel, clReleaseKernel>(clCreateKernel(program.get(), function.c_str(), &code));
-  check(code, "clCreateKernel");
-  return kernel;
-}
-
-OpenClDevice::Buffer OpenClDevice::allocate(std::size_t bytes) {
-  cl_int code = CL_SUCCESS;
-  Buffer buffer(new OpenClBuffer);
-  buffer->memory = Handle<cl_mem, clReleaseMemObject>(clCreateBuffer(
-      impl_->context.get(), CL_MEM_READ_WRITE, std::max<std::size_t>(bytes, 1), nullptr, &code));
-  check(code, "clCreateBuffer");
-  return buffer;
-}
-
-void OpenClDevice::write(const Buffer& to, std::size_t offset, std::span<const std::byte> from) {
-  if (from.empty()) return;
-  check(clEnqueueWriteBuffer(impl_->queue.get(), to->memory.get(), CL_TRUE, offset, from.size(),
-                             from.data(), 0, nullptr, nullptr),
-        "clEnqueueWriteBuffer");
-}
-
-void OpenClDevice::read(const Buffer& from, std::size_t offset, std::span<std::byte> to) {
-  if (to.empty()) return;
-  check(clEnqueueReadBuffer(impl_->queue.get(), from->memory.get(), CL_TRUE, offset, to.size(),
-                            to.data(), 0, nullptr, nullptr),
-        "clEnqueueReadBuffer");
-}
-
-void OpenClDevice::copy(const Buffer& from, std::size_t from_offset, const Buffer& to,
-                        std::size_t to_offset, std::size_t bytes) {
-  if (bytes == 0) return;
-  check(clEnqueueCopyBuffer(impl_->queue.get(), from->memory.get(), to->memory.get(), from_offset,
-                            to_offset, bytes, 0, nullptr, nullptr),
-        "clEnqueueCopyBuffer");
-}
-
-void OpenClDevice::run(const Kernel& kernel, std::span<const Operand> operands,
-                       std::span<const std::int64_t> ints, std::int64_t begin, std::int64_t end) {
-  if (begin >= end) return;
-  std::lock_guard lock(impl_->mutex);
-  OpenClKernel& k = *kernel;
-  if (!k.ints_memory.get() || !std::ranges::equal(k.ints, ints)) {
-    std::vector<std::int64_t> values(ints.begin(), ints.end());
-    std::vector<std::int64_t> padded = values;
-    padded.push_back(0);  // a buffer is never empty
-    cl_int code = CL_SUCCESS;
-    k.ints_memory = Handle<cl_mem, clReleaseMemObject>(
-        clCreateBuffer(impl_->context.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                       padded.size() * sizeof(std::int64_t), padded.data(), &code));
-    check(code, "clCreateBuffer");
-    k.ints = std::move(values);
+bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
+  const auto has_dtype = [&](DType t) { return t != DType::F64 || context_->found().fp64; };
+  for (const Type& t : node.types)
+    if (!has_dtype(t.dtype)) return false;
+  for (const Value v : node.inputs)
+    if (!has_dtype(graph.type(v).dtype)) return false;
+  if (node.inner || has(*node.op, kLeaf) || has(*node.op, kView)) return true;
+  if (node.op->scalar) {
+    const std::vector<Instr> body = scalar_body(graph, node).instrs;
+    return std::all_of(body.begin(), body.end(), [&](const Instr& in) {
+      const DType t = operand_count(in.prim) ? body[in.a].dtype : in.dtype;
+      return has_dtype(in.dtype) && opencl_has(in.prim, t);
+    });
   }
-  cl_uint number = 0;
-  auto set = [&](const auto& value) {
-    // A handle is passed as it is.  NOLINTNEXTLINE(bugprone-sizeof-expression)
-    check(clSetKernelArg(k.kernel.get(), number++, sizeof value, &value), "clSetKernelArg");
-  };
-  for (const Operand& o : operands) {
-    set(o.buffer->memory.get());
-    set(static_cast<cl_long>(o.offset));
-  }
-  set(k.ints_memory.get());
-  set(static_cast<cl_long>(end));
-  // Whole groups: prime counts would run in groups of one. Items past `end` do nothing.
-  constexpr std::size_t kGroup = 64;
-  std::size_t offset = static_cast<std::size_t>(begin),
-              count = static_cast<std::size_t>(end - begin);
-  if (count > kGroup) count = (count + kGroup - 1) / kGroup * kGroup;
-  check(clEnqueueNDRangeKernel(impl_->queue.get(), k.kernel.get(), 1, &offset, &count, nullptr, 0,
-                               nullptr, nullptr),
-        "clEnqueueNDRangeKernel");
-  check(clFlush(impl_->queue.get()), "clFlush");
+  return has(*node.op, kReduction) || find_library(library(), node) != nullptr;
 }
 
-void OpenClDevice::finish() { check(clFinish(impl_->queue.get()), "clFinish"); }
+std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,
+                                                    std::span<const std::int64_t> ints) const {
+  const OpenClMapping mapping = map_kernel(spec, ints, context_->found());
+  return std::make_unique<OpenClSpecCall>(spec, mapping, kernels_->add(emit_opencl(spec, mapping)));
+}
+
+std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::string_view whose,
+                                                     bool slabs) {
+  context_->require_own_process();
+  const auto alignment = static_cast<std::uint64_t>(info_.alignment);
+  const std::uint64_t largest =
+      static_cast<std::uint64_t>(info_.largest_allocation) / alignment * alignment;
+  if (largest && bytes > largest && !slabs)
+    fail_memory({.needed = bytes, .allowed = largest},
+                fmt::format("{}: {} needs {}, and it allocates at most {} at a time", info_.name,
+                            whose, describe_bytes(bytes), describe_bytes(largest)));
+  Pages addresses(bytes, PROT_NONE);
+  if (!addresses.data)
+    fail_memory({.needed = bytes},
+                fmt::format("the system refused addresses for {} bytes of {}", bytes, info_.name));
+  return std::make_shared<OpenClMemory>(context_, std::move(addresses), bytes,
+                                        largest ? largest : std::uint64_t{1} << 62,
+                                        std::string(whose));
+}
+
+std::shared_ptr<StagingMemory> OpenClDevice::allocate_staging(std::uint64_t bytes,
+                                                              std::string_view whose) {
+  context_->require_own_process();
+  return std::make_shared<OpenClStaging>(context_, bytes, whose);
+}
+
+std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {
+  return std::make_unique<OpenClQueues>(context_, marks);
+}
+
+void OpenClDevice::set_limit(std::uint64_t bytes) {
+  context_->set_limit(bytes);
+  info_.memory_bytes = static_cast<std::int64_t>(bytes ? bytes : context_->found().memory);
+}
+std::uint64_t OpenClDevice::allocated() const { return context_->claimed(); }
+const OpenClFound& OpenClDevice::found() const { return context_->found(); }
 
 }  // namespace snug

@@ -46,9 +46,13 @@ std::string opencl_literal(DType t, Number value) {
                          : fmt::format("({}){}L", opencl_type(t), value.i);
 }
 
+bool opencl_has(Prim p, DType t) {
+  if (is_special(p) || p == Prim::Erfcx) return false;
+  return !is_function(p) || p == Prim::Pow || is_float(t);
+}
+
 std::string OpenClExpr::helper(const std::string& name, DType t) {
   std::string text = opencl_helper(name), type = opencl_type(t), full = name;
-  doubles_ |= t == DType::F64;
   if (text.find("$T") != std::string::npos) full += "_" + type;
   auto replace = [&](const std::string& from, const std::string& to) {
     for (std::size_t at; (at = text.find(from)) != std::string::npos;)
@@ -58,16 +62,6 @@ std::string OpenClExpr::helper(const std::string& name, DType t) {
   replace("$W", wide_type(t));
   helpers_[full] = text;
   return full;
-}
-
-std::string OpenClExpr::prelude() const {
-  bool doubles = doubles_;
-  for (const KernelSpec::Operand& o : spec_.operands) doubles |= o.dtype == DType::F64;
-  for (const Instr& in : spec_.body) doubles |= in.dtype == DType::F64;
-  std::string out = doubles ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "";
-  out += "#pragma OPENCL FP_CONTRACT OFF\n\n";
-  for (const auto& [name, text] : helpers_) out += text + "\n";
-  return out;
 }
 
 std::string OpenClExpr::expr(const Instr& in) {
@@ -147,7 +141,6 @@ std::string OpenClExpr::function(Prim p, DType t, const std::string& a, const st
     fail(Fault::Unsupported, fmt::format("OpenCL: {} on float64 to 1 ULP", name_of(p)));
   bool in_double = spec_.strict;
   DType work = in_double ? DType::F64 : t;
-  doubles_ |= in_double;
   std::string name = name_of(p);
   if (p == Prim::Sigmoid || p == Prim::Softplus) name = helper(name, work);
   const char* widen = in_double ? "(double)" : "";

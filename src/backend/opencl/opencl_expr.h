@@ -8,6 +8,8 @@ namespace snug {
 
 /// The type of a value in a register: "float" also for float16 and bfloat16.
 std::string opencl_type(DType t);
+/// Whether there is text for an instruction on operands of a dtype.
+bool opencl_has(Prim p, DType t);
 std::string opencl_literal(DType t, Number value);
 
 /// Instructions as C expressions over variables v0, v1, ... Nothing here traps or is undefined.
@@ -19,10 +21,10 @@ class OpenClExpr {
   /// An arithmetic instruction on variables of one dtype.
   std::string arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
                          const std::string& c);
-  /// Name of a function of the prelude, which is from now on emitted.
+  /// Name of a function, which is from now on one of `helpers`.
   std::string helper(const std::string& name, DType t = DType::F32);
-  /// The functions asked for, and pragmas.
-  std::string prelude() const;
+  /// The functions asked for, by name.
+  const std::map<std::string, std::string>& helpers() const { return helpers_; }
 
  private:
   std::string float_arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
@@ -35,7 +37,6 @@ class OpenClExpr {
 
   const KernelSpec& spec_;
   std::map<std::string, std::string> helpers_;  // text by name
-  bool doubles_ = false;
 };
 
 }  // namespace snug

@@ -1,7 +1,6 @@
 #include "backend/sim/sim_device.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,6 +13,8 @@
 #include "backend/host_library.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/pages.h"
+#include "target/memory_budget.h"
 
 namespace snug {
 
@@ -23,7 +24,7 @@ struct SimDevice::State {
   DeviceInfo info;
   std::mutex mutex;
   Faults faults;
-  std::uint64_t commands = 0, allocations = 0;  // since the faults were set
+  std::uint64_t commands = 0, allocations = 0, kernels = 0;  // since the faults were set
   std::uint64_t all_commands = 0, allocated = 0, in = 0, out = 0;
   bool lost = false;
   /// By where their addresses begin: where the bytes really are, and how many.
@@ -52,6 +53,13 @@ struct SimDevice::State {
     return offset < range.count ? range.bytes + offset : p;
   }
 
+  /// Before a kernel shows, over nothing, that it could run.
+  void count_kernel() {
+    const std::lock_guard lock(mutex);
+    require_alive();
+    if (++kernels == faults.failing_kernel) fail(fmt::format("kernel {} cannot run", kernels));
+  }
+
   /// Before a command runs.
   void count_command() {
     const std::lock_guard lock(mutex);
@@ -62,28 +70,6 @@ struct SimDevice::State {
     require_alive();
     if (commands == faults.failing_command) fail(fmt::format("command {} failed", commands));
   }
-};
-
-/// Pages of the system; they end where nothing may be touched.
-class Pages {
- public:
-  Pages(std::uint64_t bytes, int access) : size_((bytes + 2 * kPage - 1) / kPage * kPage) {
-    void* const p = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return;
-    data = static_cast<std::byte*>(p);
-    if (access != PROT_NONE) mprotect(p, size_ - kPage, access);
-  }
-  ~Pages() {
-    if (data) munmap(data, size_);
-  }
-  Pages(Pages&& other) noexcept : data(std::exchange(other.data, nullptr)), size_(other.size_) {}
-  Pages& operator=(Pages&&) = delete;
-
-  std::byte* data = nullptr;
-
- private:
-  static constexpr std::uint64_t kPage = 4096;
-  std::uint64_t size_;
 };
 
 /// Addresses that nothing can touch, and the bytes elsewhere, in slabs.
@@ -147,17 +133,37 @@ class SimMemory : public DeviceMemory {
 
 namespace {
 
+/// Pages of the host, which end where nothing may be touched.
+class SimStaging : public StagingMemory {
+ public:
+  SimStaging(std::uint64_t count, std::string_view whose)
+      : claim_(MemoryClaim::Kind::Arena, count, whose), pages_(count, PROT_READ | PROT_WRITE) {
+    if (!pages_.data)
+      fail_memory({.needed = count},
+                  fmt::format("the system refused {} bytes for {}", count, whose));
+    data = pages_.data;
+    bytes = count;
+  }
+
+ private:
+  MemoryClaim claim_;
+  Pages pages_;
+};
+
 /// A kernel by the host's code.
 class SimKernel : public PreparedCall {
  public:
-  explicit SimKernel(KernelSpec spec) : spec_(std::move(spec)) {}
+  SimKernel(KernelSpec spec, std::shared_ptr<SimDevice::State> device)
+      : spec_(std::move(spec)), device_(std::move(device)) {}
   void make_ready() const override {
+    device_->count_kernel();
     if (!code_) code_ = CpuJit::instance().compile(spec_);
   }
   void run(const RunArgs& args) const override { code_(args.in, args.ints.data(), 0, args.points); }
 
  private:
   KernelSpec spec_;
+  std::shared_ptr<SimDevice::State> device_;
   mutable KernelFn code_ = nullptr;
 };
 
@@ -320,7 +326,7 @@ bool SimDevice::runs(const Graph&, const Node&) const { return true; }
 
 std::unique_ptr<PreparedCall> SimDevice::prepare(const KernelSpec& spec,
                                                  std::span<const std::int64_t>) const {
-  return std::make_unique<SimKernel>(spec);
+  return std::make_unique<SimKernel>(spec, state_);
 }
 
 std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::string_view whose,
@@ -347,6 +353,11 @@ std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::stri
                          largest ? largest / alignment * alignment : std::uint64_t{1} << 62);
 }
 
+std::shared_ptr<StagingMemory> SimDevice::allocate_staging(std::uint64_t bytes,
+                                                           std::string_view whose) {
+  return std::make_shared<SimStaging>(bytes, whose);
+}
+
 std::unique_ptr<CommandQueues> SimDevice::open(std::uint32_t marks) {
   return std::make_unique<SimQueues>(state_, marks);
 }
@@ -354,7 +365,7 @@ std::unique_ptr<CommandQueues> SimDevice::open(std::uint32_t marks) {
 void SimDevice::set_faults(const Faults& faults) {
   const std::lock_guard lock(state_->mutex);
   state_->faults = faults;
-  state_->commands = state_->allocations = 0;
+  state_->commands = state_->allocations = state_->kernels = 0;
 }
 
 std::uint64_t SimDevice::commands() const {

@@ -16,6 +16,7 @@ class SimDevice : public Accelerator {
     std::uint64_t failing_command = 0;     // that one, once; 0: none
     std::uint64_t lost_at_command = 0;     // from that one on the device is gone, and its memory
     std::uint64_t failing_allocation = 0;  // counted likewise
+    std::uint64_t failing_kernel = 0;      // of those that are made ready
   };
   struct Options {
     std::string name = "sim:0";
@@ -28,6 +29,7 @@ class SimDevice : public Accelerator {
     Faults faults = {};
   };
 
+  struct State;
   explicit SimDevice(Options options);
   ~SimDevice() override;
 
@@ -38,6 +40,8 @@ class SimDevice : public Accelerator {
                                         std::span<const std::int64_t> ints) const override;
   std::shared_ptr<DeviceMemory> allocate(std::uint64_t bytes, std::string_view whose,
                                          bool slabs = false) override;
+  std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
+                                                  std::string_view whose) override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
   void set_faults(const Faults& faults);  // the counts begin anew
@@ -49,7 +53,6 @@ class SimDevice : public Accelerator {
  private:
   friend class SimMemory;
   friend class SimQueues;
-  struct State;
   std::shared_ptr<State> state_;
 };
 

@@ -1,0 +1,121 @@
+#include "backend/opencl/opencl_context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/fork.h"
+
+namespace snug {
+namespace {
+
+cl_device_id device_of(const OpenClFound& found) {
+  const auto check = [&](cl_int code, const char* call) { check_opencl(code, found.name, call); };
+  cl_uint count = 0;
+  check(opencl().clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs");
+  std::vector<cl_platform_id> platforms(count);
+  check(opencl().clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+  if (found.platform_number < platforms.size()) {
+    const cl_platform_id platform = platforms[found.platform_number];
+    check(opencl().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count),
+          "clGetDeviceIDs");
+    std::vector<cl_device_id> devices(count);
+    check(opencl().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
+          "clGetDeviceIDs");
+    if (found.device_number < devices.size()) return devices[found.device_number];
+  }
+  fail(Fault::Device, fmt::format("{}: {} is not there any more", found.name, found.model));
+}
+
+}  // namespace
+
+OpenClContext::OpenClContext(OpenClFound found)
+    : found_(std::move(found)), device_(device_of(found_)), forks_(fork_count()) {
+  cl_int code = CL_SUCCESS;
+  context_ = ClContext(opencl().clCreateContext(nullptr, 1, &device_, nullptr, nullptr, &code));
+  check(code, "clCreateContext");
+}
+
+ClQueue OpenClContext::make_queue() const {
+  cl_int code = CL_SUCCESS;
+  ClQueue queue(opencl().clCreateCommandQueue(context_.get(), device_, 0, &code));
+  check(code, "clCreateCommandQueue");
+  return queue;
+}
+
+void OpenClContext::require_own_process() const {
+  if (forks_ != fork_count())
+    fail(Fault::Device,
+         fmt::format("{} is of the process that forked this one: drivers do not come along",
+                     found_.name),
+         "use the device in one process, or begin to use it after the fork");
+}
+
+OpenClContext::Place OpenClContext::find(const std::byte* address) const {
+  const std::lock_guard lock(mutex_);
+  auto next = blocks_.upper_bound(address);
+  if (next == blocks_.begin()) return {};
+  const auto& [begin, block] = *std::prev(next);
+  const auto offset = static_cast<std::uint64_t>(address - begin);
+  // What is empty may begin where its memory ends.
+  return offset <= block.bytes ? Place{block.memory, offset} : Place{};
+}
+
+void OpenClContext::add_block(const std::byte* begin, cl_mem memory, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  blocks_[begin] = {memory, bytes};
+}
+
+void OpenClContext::remove_block(const std::byte* begin) {
+  const std::lock_guard lock(mutex_);
+  blocks_.erase(begin);
+}
+
+void OpenClContext::claim(std::uint64_t bytes, const std::string& whose) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t most = limit_ ? limit_ : found_.memory;
+  if (most && claimed_ + bytes > most) {
+    std::vector<std::pair<std::uint64_t, std::string>> largest;
+    for (const auto& [who, has] : ledger_) largest.emplace_back(has, who);
+    std::sort(largest.rbegin(), largest.rend());
+    if (largest.size() > 3) largest.resize(3);
+    std::string there;
+    for (const auto& [has, who] : largest)
+      there += fmt::format("{}{} {}", there.empty() ? ": " : ", ", who, describe_bytes(has));
+    fail_memory({.needed = claimed_ + bytes, .allowed = most},
+                fmt::format("{}: {} needs {} ({} bytes), and of {} ({} bytes) {} are taken{}",
+                            found_.name, whose, describe_bytes(bytes), bytes, describe_bytes(most),
+                            most, describe_bytes(claimed_), there),
+                "use a smaller batch, give the function a budget for the device, or free other "
+                "functions and variables");
+  }
+  claimed_ += bytes;
+  ledger_[whose] += bytes;
+}
+
+void OpenClContext::unclaim(std::uint64_t bytes, const std::string& whose) noexcept {
+  const std::lock_guard lock(mutex_);
+  claimed_ -= bytes;
+  const auto it = ledger_.find(whose);
+  if (it != ledger_.end() && (it->second -= bytes) == 0) ledger_.erase(it);
+}
+
+std::uint64_t OpenClContext::claimed() const {
+  const std::lock_guard lock(mutex_);
+  return claimed_;
+}
+
+void OpenClContext::set_limit(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  limit_ = bytes;
+}
+
+std::uint64_t OpenClContext::limit() const {
+  const std::lock_guard lock(mutex_);
+  return limit_ ? limit_ : found_.memory;
+}
+
+}  // namespace snug

@@ -1,0 +1,68 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "backend/opencl/find_devices.h"
+#include "backend/opencl/opencl_library.h"
+
+namespace snug {
+
+/// What an OpenCL device, its memory, its kernels and its queues share. May be used from several
+/// threads.
+class OpenClContext {
+ public:
+  explicit OpenClContext(OpenClFound found);
+  OpenClContext(const OpenClContext&) = delete;
+
+  const OpenClFound& found() const { return found_; }
+  const std::string& name() const { return found_.name; }
+  cl_device_id device() const { return device_; }
+  cl_context context() const { return context_.get(); }
+  ClQueue make_queue() const;
+
+  /// A Device error that names the device, the call and its code, unless that is CL_SUCCESS.
+  void check(cl_int code, const char* call) const { check_opencl(code, found_.name, call); }
+  /// A Device error in a child of the process that opened the device: drivers do not survive forks.
+  void require_own_process() const;
+
+  /// Where a byte that addresses name is.
+  struct Place {
+    cl_mem memory = nullptr;  // null: in no memory of the device
+    std::uint64_t offset = 0;
+  };
+  Place find(const std::byte* address) const;
+
+  /// Of a block of memory whose addresses begin at `begin`.
+  void add_block(const std::byte* begin, cl_mem memory, std::uint64_t bytes);
+  void remove_block(const std::byte* begin);
+
+  /// What of ours lives on the device: `claim` is a Memory error if it has no room for more.
+  void claim(std::uint64_t bytes, const std::string& whose);
+  void unclaim(std::uint64_t bytes, const std::string& whose) noexcept;
+  std::uint64_t claimed() const;
+  /// Bytes that we may have on it; 0: as many as it has.
+  void set_limit(std::uint64_t bytes);
+  std::uint64_t limit() const;
+
+ private:
+  struct Block {
+    cl_mem memory;
+    std::uint64_t bytes;
+  };
+  OpenClFound found_;
+  cl_device_id device_ = nullptr;
+  ClContext context_;
+  std::uint32_t forks_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Block> blocks_;
+  std::map<std::string, std::uint64_t> ledger_;  // bytes by whose they are
+  std::uint64_t claimed_ = 0, limit_ = 0;
+};
+
+}  // namespace snug

@@ -1,0 +1,44 @@
+#include "backend/opencl/opencl_mapping.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace snug {
+
+std::vector<std::uint32_t> runtime_ints(const KernelSpec& spec) {
+  std::vector<std::uint32_t> out;
+  const auto rank = static_cast<std::uint32_t>(spec.rank());
+  for (std::uint32_t axis = 0; axis < rank; ++axis)
+    if (spec.extents[axis] == KernelSpec::kRuntime) out.push_back(axis);
+  for (std::uint32_t o = 0; o < spec.operands.size(); ++o)
+    for (std::uint32_t axis = 0; axis < rank; ++axis)
+      if (spec.operands[o].strides[axis] == KernelSpec::Operand::kRuntimeStride)
+        out.push_back(rank * (1 + o) + axis);
+  return out;
+}
+
+OpenClMapping map_kernel(const KernelSpec& spec, std::span<const std::int64_t> ints,
+                         const OpenClFound& device) {
+  OpenClMapping m;
+  // With room for a group that goes beyond the end.
+  constexpr double kMost = (1LL << 31) - 4096.0;
+  const std::size_t rank = spec.rank();
+  double points = 1;
+  for (std::size_t axis = 0; axis < rank; ++axis) points *= std::max<double>(ints[axis], 1);
+  double reach = points;
+  for (std::size_t o = 0; o < spec.operands.size(); ++o) {
+    double far = 0;
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      far += static_cast<double>(std::max<std::int64_t>(ints[axis] - 1, 0)) *
+             std::abs(static_cast<double>(ints[rank * (1 + o) + axis]));
+    reach = std::max(reach, far);
+  }
+  m.wide = reach >= kMost;
+  const std::size_t width = m.wide ? 8 : 4;
+  const std::size_t bytes = 16 + 16 * spec.operands.size() + width * runtime_ints(spec).size();
+  m.ints_in_memory = bytes > device.argument_bytes;
+  m.items = static_cast<std::uint32_t>(std::min<std::uint64_t>(64, device.most_items));
+  return m;
+}
+
+}  // namespace snug

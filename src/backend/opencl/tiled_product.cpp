@@ -1,0 +1,128 @@
+#include "backend/opencl/tiled_product.h"
+
+#include <fmt/format.h>
+
+#include "backend/opencl/routine_call.h"
+
+namespace snug {
+namespace {
+
+constexpr const char* kText = R"(__kernel __attribute__((reqd_work_group_size($IX, $IY, 1)))
+void $NAME(const int go, $PARAMETERS const int last) {
+  __local $T as[$TK][$TM + 1];
+  __local $T bs[$TK][$TN + 1];
+$ODD_DECLARED  if (!go) return;
+  const long z = get_group_id(2);
+$BEGIN
+  const int item = get_local_id(1) * $IX + get_local_id(0);
+  const int row = get_local_id(1), column = get_local_id(0);
+  const long m0 = (long)get_group_id(1) * $TM, n0 = (long)get_group_id(0) * $TN;
+  $T sums[$RM][$RN];
+  for (int i = 0; i < $RM; ++i)
+    for (int j = 0; j < $RN; ++j) sums[i][j] = 0;
+  for (long k0 = 0; k0 < K; k0 += $TK) {
+$ODD_RESET    for (int e = item; e < $TM * $TK; e += $ITEMS) {
+      const int tm = $A_TM, tk = $A_TK;
+      const long m = m0 + tm, k = k0 + tk;
+      const $T value = m < M && k < K ? $LOAD_A : 0;
+      as[tk][tm] = value;
+$ODD_SEEN    }
+    for (int e = item; e < $TN * $TK; e += $ITEMS) {
+      const int tn = $B_TN, tk = $B_TK;
+      const long n = n0 + tn, k = k0 + tk;
+      bs[tk][tn] = n < N && k < K$COUNTS ? $LOAD_B : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+$ODD_USED    for (int tk = 0; tk < $TK; ++tk) {
+      $T a[$RM], b[$RN];
+      for (int i = 0; i < $RM; ++i) a[i] = as[tk][row + i * $IY];
+      for (int j = 0; j < $RN; ++j) b[j] = bs[tk][column + j * $IX];
+      for (int i = 0; i < $RM; ++i)
+        for (int j = 0; j < $RN; ++j) sums[i][j] = $FMA;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  for (int i = 0; i < $RM; ++i)
+    for (int j = 0; j < $RN; ++j) {
+      const long m = m0 + row + i * $IY, n = n0 + column + j * $IX;
+      if (m >= M || n >= N) continue;
+      $T sum = sums[i][j];
+      $STORE
+    }
+}
+)";
+
+// Where padding may meet what is no number, the tile is done again element by element.
+constexpr const char* kOddUsed = R"(    if (odd) {
+      for (long k = k0; k < min(k0 + $TK, K); ++k)
+        for (int i = 0; i < $RM; ++i)
+          for (int j = 0; j < $RN; ++j) {
+            const long m = m0 + row + i * $IY, n = n0 + column + j * $IX;
+            if (m < M && n < N$COUNTS) {
+              const $T x = as[k - k0][row + i * $IY], y = bs[k - k0][column + j * $IX];
+              sums[i][j] = $FMA_XY;
+            }
+          }
+    } else
+)";
+
+void put(std::string& text, const std::string& name, const std::string& value) {
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
+    text.replace(at, name.size(), value);
+}
+
+}  // namespace
+
+ProductTile choose_tile(const OpenClFound& device, std::int64_t m, std::int64_t n) {
+  if (device.most_items < 256) return {8, 8, 8, 8, 8};
+  if (m <= 16 || n <= 16) return {16, 16, 32, 16, 16};
+  if (m <= 32 || n <= 32) return {32, 32, 16, 16, 16};
+  return {};
+}
+
+OpenClText tiled_text(const TiledProduct& p, const ProductTile& tile, const OpenClFound& device) {
+  OpenClText out;
+  out.name = fmt::format("snug_{}_{}_{}x{}", p.name, name_of(p.dtype), tile.rows, tile.columns);
+  out.helpers = p.helpers;
+  out.args = p.args;
+  out.args.push_back(OpenClKind::Int);
+  out.local = {static_cast<std::uint32_t>(tile.items_x), static_cast<std::uint32_t>(tile.items_y),
+               1};
+  const bool odd = !p.counts.empty();
+  const auto fma = [&](const char* a, const char* b) {
+    return device.fma ? fmt::format("fma({}, {}, sums[i][j])", a, b)
+                      : fmt::format("{} * {} + sums[i][j]", a, b);
+  };
+  std::string text = kText;
+  put(text, "$ODD_DECLARED", odd ? "  __local int odd;\n" : "");
+  put(text, "$ODD_RESET",
+      odd ? "    if (item == 0) odd = 0;\n    barrier(CLK_LOCAL_MEM_FENCE);\n" : "");
+  put(text, "$ODD_SEEN", odd ? "      if (!isfinite(value)) atomic_or(&odd, 1);\n" : "");
+  put(text, "$ODD_USED", odd ? kOddUsed : "");
+  put(text, "$COUNTS", odd ? fmt::format(" && ({})", p.counts) : "");
+  put(text, "$PARAMETERS", p.parameters);
+  put(text, "$BEGIN", p.begin);
+  put(text, "$LOAD_A", p.load_a);
+  put(text, "$LOAD_B", p.load_b);
+  put(text, "$STORE", p.store);
+  put(text, "$A_TM", p.a_along_k ? "e / $TK" : "e % $TM");
+  put(text, "$A_TK", p.a_along_k ? "e % $TK" : "e / $TM");
+  put(text, "$B_TN", p.b_along_k ? "e / $TK" : "e % $TN");
+  put(text, "$B_TK", p.b_along_k ? "e % $TK" : "e / $TN");
+  put(text, "$FMA_XY", fma("x", "y"));
+  put(text, "$FMA", fma("a[i]", "b[j]"));
+  const std::pair<const char*, int> numbers[] = {{"$TM", tile.rows},
+                                                 {"$TN", tile.columns},
+                                                 {"$TK", tile.depth},
+                                                 {"$IX", tile.items_x},
+                                                 {"$IY", tile.items_y},
+                                                 {"$ITEMS", tile.items_x * tile.items_y},
+                                                 {"$RM", tile.rows / tile.items_y},
+                                                 {"$RN", tile.columns / tile.items_x}};
+  for (const auto& [name, value] : numbers) put(text, name, std::to_string(value));
+  put(text, "$T", opencl_sum_type(p.dtype));
+  out.body = text;
+  return out;
+}
+
+}  // namespace snug

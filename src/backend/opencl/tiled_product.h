@@ -1,0 +1,41 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "backend/opencl/find_devices.h"
+#include "backend/opencl/opencl_text.h"
+#include "base/dtype.h"
+
+namespace snug {
+
+/// A product of matrices in tiles: a work group has a tile of the result, each of its items some
+/// rows and columns of that, and operands come through local memory. What the elements of the
+/// operands are is text, so that convolutions are such products, too. A sum is in one order, that
+/// of k, so its bits do not depend on the device's scheduling.
+struct TiledProduct {
+  std::string name;
+  DType dtype = DType::F32;
+  std::string parameters;  // C text behind `go`, with a comma at its end; must give long M, N, K
+  std::vector<OpenClKind> args;
+  std::map<std::string, std::string> helpers;
+  std::string begin;   // statements before all else; `z` is the number of the matrix
+  std::string load_a;  // expression of element (m, k), of the type of sums
+  std::string load_b;  // of element (k, n)
+  std::string store;   // statement that keeps `sum` for (m, n)
+  bool a_along_k = true, b_along_k = false;  // how they lie in memory
+  /// When an element of b counts, as (k, n) says; empty: always. What does not count is left out
+  /// even where a is no number.
+  std::string counts;
+};
+
+/// Rows and columns of a tile, what of k is in local memory, and items of a group.
+struct ProductTile {
+  int rows = 64, columns = 64, depth = 16, items_y = 16, items_x = 16;
+};
+/// For a result of m x n elements.
+ProductTile choose_tile(const OpenClFound& device, std::int64_t m, std::int64_t n);
+
+OpenClText tiled_text(const TiledProduct& product, const ProductTile& tile,
+                      const OpenClFound& device);
+
+}  // namespace snug
