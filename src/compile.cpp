@@ -290,6 +290,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   return link(l, planned, std::move(tasks), std::move(bounds));
 }
 
+FoundDevices devices_of_machine() { return find_devices(); }
+
 MadeCode made_code() {
   const CpuJit::Counters kernels = CpuJit::instance().counters();
   return {kernels.compiled, kernels.from_disk,

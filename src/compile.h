@@ -11,6 +11,7 @@
 #include "passes.h"
 #include "place/place.h"
 #include "plan/fit.h"
+#include "target/found_device.h"
 
 namespace snug {
 
@@ -63,7 +64,10 @@ std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bound
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user = nullptr);
 
-// What the host's backends do for calls; nobody else names a backend.
+// What backends know and do; nobody else names one.
+
+/// The devices of this machine.
+FoundDevices devices_of_machine();
 
 /// What was made so far, for all functions of the process.
 struct MadeCode {

@@ -1,4 +1,5 @@
 #pragma once
+#include "api/devices.h"
 #include "api/function.h"
 #include "api/process_memory.h"
 #include "autodiff/derivatives.h"

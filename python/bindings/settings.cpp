@@ -1,6 +1,7 @@
 // Settings of the process that decide what expressions become, and test values.
 #include "target/settings.h"
 
+#include "api/devices.h"
 #include "base/bytes.h"
 #include "base/file_error.h"
 #include "base/interrupt.h"
@@ -106,6 +107,25 @@ void bind_settings(nb::module_& m) {
       "For tests: plans within budgets are searched for again.");
   m.attr("most_threads") = kMostThreads;
   // snug._config has checked the names and amounts.
+  m.def("devices", [] {
+    FoundDevices found;
+    {
+      const nb::gil_scoped_release others_run;
+      found = devices();
+    }
+    nb::list all;
+    for (const FoundDevice& f : found.devices) {
+      nb::dict d;
+      d["name"] = f.name, d["model"] = f.model, d["driver"] = f.driver;
+      d["kind"] = f.gpu ? "gpu" : "cpu";
+      d["fp64"] = f.fp64, d["fp16"] = f.fp16, d["units"] = f.units;
+      d["memory"] = f.memory, d["largest_allocation"] = f.largest_allocation;
+      all.append(d);
+    }
+    nb::dict out;
+    out["devices"] = all, out["trouble"] = found.trouble, out["text"] = found.describe();
+    return out;
+  });
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);

@@ -30,6 +30,7 @@ from snug._core import (
     Variable,
     process_memory,
 )
+from snug._devices import Device, Devices, devices
 from snug._errors import (
     DisconnectedInputError,
     InternalError,
@@ -70,6 +71,8 @@ def install_as_theano() -> None:
 __version__ = "0.1.0"
 __all__ = [
     "Apply",
+    "Device",
+    "Devices",
     "DisconnectedInputError",
     "Function",
     "In",
@@ -95,6 +98,7 @@ __all__ = [
     "config",
     "data",
     "debugprint",
+    "devices",
     "foldl",
     "foldr",
     "function",

@@ -70,8 +70,11 @@ def _switch(value: Any) -> bool:
 
 
 def _device(value: Any) -> str:
-    if value != "cpu":
-        raise Bad(f"{value!r} is not allowed: functions run on the cpu")
+    if value == "cpu":
+        return value
+    there = [d["name"] for d in _core.devices()["devices"]]
+    if value not in there:
+        raise Bad(f"there is no device {value!r}", "choose one of " + ", ".join(map(repr, there)))
     return value
 
 
@@ -113,7 +116,9 @@ _SETTINGS = {
     "on_unused_input": Setting(
         "raise", one_of("raise", "warn", "ignore"), "'raise', 'warn' or 'ignore'"
     ),
-    "device": Setting("cpu", _device, "where functions run: 'cpu'"),
+    "device": Setting(
+        "cpu", _device, "where functions run: 'cpu', or a device that snug.devices() lists"
+    ),
     "cast_policy": Setting(
         "custom",
         one_of("custom", "numpy+floatX"),

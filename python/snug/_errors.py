@@ -43,10 +43,12 @@ def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
     return kind(_core.error_text(title, message, hint))
 
 
-def memory_text(what: str, memory: str | int | None) -> str:
+def memory_text(what: str, memory: str | int | dict[str, str | int] | None) -> str:
     """An argument `memory` as the core takes it."""
     if memory is None:
         return ""
+    if isinstance(memory, dict):
+        return ",".join(f"{name}={memory_text(what, share)}" for name, share in memory.items())
     if not isinstance(memory, (str, int)) or isinstance(memory, bool):
         raise error(TypeError, f"{what}: memory must be bytes or text like '4GiB', got {memory!r}")
     return str(memory)

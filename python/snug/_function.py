@@ -327,7 +327,7 @@ def function(
     on_unused_input: str | None = None,
     *,
     shapes: Any = None,
-    memory: str | int | None = None,
+    memory: str | int | dict[str, str | int] | None = None,
     micro_batches: int = 0,
     recompute: bool = True,
     offload: str | os.PathLike[str] | None = None,
@@ -338,6 +338,8 @@ def function(
     contexts: int = 1,
     strict_math: bool = False,
     disabled_passes: Sequence[str] = (),
+    device: str | None = None,
+    snapshot: int = 0,
 ) -> _core.Function:
     """A callable that computes `outputs` from values of `inputs` and applies `updates`.
 
@@ -350,7 +352,12 @@ def function(
     shapes      hints: {x: (64, 784)} or {"x": (64, 784)}; None for an unknown size
     memory      the budget: bytes or text like "4GiB". The fastest way to keep to it is chosen as
                 soon as sizes are known; a MemoryError says what would fit if there is none.
-                Under config.memory it is at most what other variables and loaders leave
+                Under config.memory it is at most what other variables and loaders leave. With a
+                device: of each of the two, or {"opencl:0": "3GiB", "cpu": "8GiB"}
+    device      where it runs: "cpu", or a name of snug.devices(), which does all that it can do;
+                None: as config.device says
+    snapshot    > 0: after so many calls each, a copy is kept on the host of the variables that they
+                update on another device
     micro_batches   slices that the batch runs in; 1: never, 0: if the budget needs it
     recompute   the budget may have tasks run again
     offload     a directory on a disk: the budget may have values go to a file there while nothing
@@ -417,6 +424,8 @@ def function(
         threads=chosen_threads,
         contexts=contexts,
         disabled_passes=[*disabled_passes, *chosen.disabled_passes],
+        snapshot=snapshot,
+        **({} if device is None else {"device": device}),
     )
     try:
         made = _core.compile(entries, results, result, options)

@@ -34,5 +34,6 @@ def compile_options(**chosen: Any) -> dict[str, Any]:
         "no_default_updates": False,
         "renewed": [],
         "share_arenas": config.share_arenas,
+        "device": config.device,
     }
     return {**always, **chosen}

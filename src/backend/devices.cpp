@@ -46,7 +46,7 @@ class OpenClDevices {
  public:
   std::shared_ptr<Accelerator> named(const std::string& name) {
     const std::lock_guard lock(mutex_);
-    if (!found_) found_ = find_opencl_devices();
+    search();
     for (const OpenClFound& f : found_->devices) {
       if (f.name != name) continue;
       std::shared_ptr<Accelerator>& device = open_[name];
@@ -61,19 +61,48 @@ class OpenClDevices {
          "snug devices lists them, and why others cannot be used");
   }
 
+  OpenClSearch all() {
+    const std::lock_guard lock(mutex_);
+    search();
+    return *found_;
+  }
+
  private:
+  void search() {
+    if (!found_) found_ = find_opencl_devices();
+  }
   LongMutex mutex_;
   std::optional<OpenClSearch> found_;
   std::map<std::string, std::shared_ptr<Accelerator>> open_;
 };
 
+/// They stay open to the end of the process: drivers unload themselves in any order.
+OpenClDevices& opencl_devices() {
+  static auto* const devices = new OpenClDevices;
+  return *devices;
+}
+
 }  // namespace
 
 std::shared_ptr<const DeviceList> host_and_named(const std::string& name) {
   if (name == "cpu" || name == "cpu:0") return host_only();
-  // Devices stay open to the end of the process: drivers unload themselves in any order.
-  static auto* const devices = new OpenClDevices;
-  return host_and({devices->named(name)});
+  return host_and({opencl_devices().named(name)});
+}
+
+FoundDevices find_devices() {
+  const DeviceInfo& host = host_device();
+  FoundDevices out;
+  out.devices.push_back({.name = "cpu",
+                         .model = host.model,
+                         .driver = {},
+                         .units = host.cores,
+                         .memory = static_cast<std::uint64_t>(host.memory_bytes)});
+  OpenClSearch found = opencl_devices().all();
+  out.trouble = std::move(found.trouble);
+  for (const OpenClFound& f : found.devices)
+    out.devices.push_back({f.name, f.model, fmt::format("{}, driver {}", f.version, f.driver),
+                           f.gpu, f.fp64, f.fp16, f.units, f.memory, f.largest_allocation});
+  return out;
 }
 
 std::shared_ptr<const DeviceList> devices_of_process() {

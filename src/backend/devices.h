@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/device.h"
+#include "target/found_device.h"
 
 namespace snug {
 
@@ -14,6 +15,8 @@ std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerat
 /// With the device of this name ("opencl:0"), which is opened once per process; "cpu": none. A
 /// Device error names those that there are.
 std::shared_ptr<const DeviceList> host_and_named(const std::string& name);
+/// All devices of this machine; the others than the host are looked for once per process.
+FoundDevices find_devices();
 /// With as many simulated ones as SNUG_SIMS says, over which all is scattered: for tests.
 std::shared_ptr<const DeviceList> devices_of_process();
 

@@ -214,6 +214,9 @@ int main(int argc, char** argv) try {
   });
 
   std::string op_name;
+  app.add_subcommand("devices", "The devices that functions can run on.")->callback([&] {
+    fmt::print("{}", snug::devices().describe());
+  });
   CLI::App* ops = app.add_subcommand("ops", "The table of ops, or all about one of them.");
   ops->add_option("name", op_name, "An op, e.g. log1p");
   ops->callback([&] { status = op_name.empty() ? list_ops() : show_op(op_name); });

@@ -5,6 +5,7 @@
 #include "backend/native/nest.h"
 #include "backend/native/parallel.h"
 #include "backend/native/routines.h"
+#include "backend/native/slice_place.h"
 #include "base/elements.h"
 
 namespace snug::native {
@@ -83,6 +84,57 @@ Range python_range(std::int64_t size, const std::int64_t* start, const std::int6
   return {first, static_cast<std::int64_t>((span + stride - 1) / stride)};
 }
 
+}  // namespace
+
+SlicePlace place_slice(const Attrs::Ints& spec, const ArgDesc& x,
+                       const std::int64_t* const* bounds) {
+  std::int64_t offset = 0;
+  ArgDesc part{x.dtype, {}, {}};
+  std::size_t next = 0;
+  const auto bound = [&](std::int64_t code) { return code ? bounds[next++] : nullptr; };
+  for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
+    const std::int64_t size = x.shape[axis], stride = x.strides[axis];
+    if (axis * 4 >= spec.size()) {
+      part.shape.push_back(size);
+      part.strides.push_back(stride);
+      continue;
+    }
+    const std::int64_t* const code = &spec[axis * 4];
+    const std::int64_t* const start = bound(code[1]);
+    const std::int64_t* const stop = bound(code[2]);
+    const std::int64_t* const step = bound(code[3]);
+    if (code[0] == 1) {
+      const std::int64_t at = *start < 0 ? *start + size : *start;
+      if (at < 0 || at >= size)
+        fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", *start, size));
+      offset += at * stride;
+      continue;
+    }
+    const std::int64_t by = step ? *step : 1;
+    if (by == 0) fail(Fault::Value, "slice: the step is 0");
+    const Range range = python_range(size, start, stop, by);
+    if (range.count > 0) offset += range.start * stride;
+    part.shape.push_back(range.count);
+    part.strides.push_back(range.count > 1 ? by * stride : stride);
+  }
+  return {std::move(part), offset};
+}
+
+ArgDesc stretch(const ArgDesc& y, const Dims& shape) {
+  ArgDesc all{y.dtype, shape, Dims(shape.size(), 0)};
+  SNUG_CHECK(y.shape.size() <= shape.size(), "slice_set: {} into {}", describe_shape(y.shape),
+             describe_shape(shape));
+  const std::size_t lead = shape.size() - y.shape.size();
+  for (std::size_t i = 0; i < y.shape.size(); ++i) {
+    SNUG_CHECK(y.shape[i] == shape[lead + i] || y.shape[i] == 1, "slice_set: {} into {}",
+               describe_shape(y.shape), describe_shape(shape));
+    if (y.shape[i] == shape[lead + i]) all.strides[lead + i] = y.strides[i];
+  }
+  return all;
+}
+
+namespace {
+
 /// slice_set and slice_inc: output 0 is x with y written or added where the slice is.
 class SliceCall : public Call {
  public:
@@ -92,8 +144,9 @@ class SliceCall : public Call {
   void run(const RunArgs& args) const override {
     const ArgDesc& x = out(args, 0);
     if (!args.in_place) copy(x, args.out[0], in(args, 0), args.in[0], threads_);
-    std::int64_t offset = 0;
-    const ArgDesc part = slice(args, x, offset);
+    const std::int64_t* bounds[kMostSizes];
+    for (std::size_t i = 0; i < sizes_.size(); ++i) bounds[i] = size_values(args, i);
+    const auto [part, offset] = place_slice(spec_, x, bounds);
     std::byte* const to = args.out[0] + offset * size_of(x.dtype);
     const ArgDesc y = stretch(in(args, 1), part.shape);
     SNUG_CHECK(y.dtype == x.dtype, "slice_set: {} into {}", name_of(y.dtype), name_of(x.dtype));
@@ -105,54 +158,6 @@ class SliceCall : public Call {
   }
 
  private:
-  ArgDesc slice(const RunArgs& args, const ArgDesc& x, std::int64_t& offset) const {
-    ArgDesc part{x.dtype, {}, {}};
-    std::size_t next = 0;
-    const auto bound = [&](std::int64_t code) {
-      return code ? size_values(args, next++) : nullptr;
-    };
-    for (std::size_t axis = 0; axis < x.shape.size(); ++axis) {
-      const std::int64_t size = x.shape[axis], stride = x.strides[axis];
-      if (axis * 4 >= spec_.size()) {
-        part.shape.push_back(size);
-        part.strides.push_back(stride);
-        continue;
-      }
-      const std::int64_t* const code = &spec_[axis * 4];
-      const std::int64_t* const start = bound(code[1]);
-      const std::int64_t* const stop = bound(code[2]);
-      const std::int64_t* const step = bound(code[3]);
-      if (code[0] == 1) {
-        const std::int64_t at = *start < 0 ? *start + size : *start;
-        if (at < 0 || at >= size)
-          fail(Fault::Index, fmt::format("index {} is outside an axis of size {}", *start, size));
-        offset += at * stride;
-        continue;
-      }
-      const std::int64_t by = step ? *step : 1;
-      if (by == 0) fail(Fault::Value, "slice: the step is 0");
-      const Range range = python_range(size, start, stop, by);
-      if (range.count > 0) offset += range.start * stride;
-      part.shape.push_back(range.count);
-      part.strides.push_back(range.count > 1 ? by * stride : stride);
-    }
-    return part;
-  }
-
-  /// y as if it had the shape of the slice: missing axes and axes of size 1 repeat.
-  static ArgDesc stretch(const ArgDesc& y, const Dims& shape) {
-    ArgDesc all{y.dtype, shape, Dims(shape.size(), 0)};
-    SNUG_CHECK(y.shape.size() <= shape.size(), "slice_set: {} into {}", describe_shape(y.shape),
-               describe_shape(shape));
-    const std::size_t lead = shape.size() - y.shape.size();
-    for (std::size_t i = 0; i < y.shape.size(); ++i) {
-      SNUG_CHECK(y.shape[i] == shape[lead + i] || y.shape[i] == 1, "slice_set: {} into {}",
-                 describe_shape(y.shape), describe_shape(shape));
-      if (y.shape[i] == shape[lead + i]) all.strides[lead + i] = y.strides[i];
-    }
-    return all;
-  }
-
   void add(const ArgDesc& part, std::byte* to, const ArgDesc& y, const std::byte* from) const {
     const Nest<2> nest(part.shape, {part.strides, y.strides});
     const std::int64_t st = nest.inner_stride(0), sf = nest.inner_stride(1);
@@ -178,6 +183,7 @@ class SliceCall : public Call {
     });
   }
 
+  static constexpr std::size_t kMostSizes = 128;
   bool add_;
   Attrs::Ints spec_;
 };

@@ -57,11 +57,16 @@ void OpenClQueues::copy(Queue queue, std::byte* to, const std::byte* from, std::
   if (bytes == 0) return;
   device_->require_own_process();
   const cl_command_queue q = line(queue).queue.get();
-  if (const auto place = device_->find(to); place.memory)
-    device_->check(opencl().clEnqueueWriteBuffer(q, place.memory, CL_FALSE, place.offset, bytes,
+  const auto target = device_->find(to), source = device_->find(from);
+  if (target.memory && source.memory)
+    device_->check(opencl().clEnqueueCopyBuffer(q, source.memory, target.memory, source.offset,
+                                                target.offset, bytes, 0, nullptr, nullptr),
+                   "clEnqueueCopyBuffer");
+  else if (target.memory)
+    device_->check(opencl().clEnqueueWriteBuffer(q, target.memory, CL_FALSE, target.offset, bytes,
                                                  from, 0, nullptr, nullptr),
                    "clEnqueueWriteBuffer");
-  else if (const auto source = device_->find(from); source.memory)
+  else if (source.memory)
     device_->check(opencl().clEnqueueReadBuffer(q, source.memory, CL_FALSE, source.offset, bytes,
                                                 to, 0, nullptr, nullptr),
                    "clEnqueueReadBuffer");

@@ -24,13 +24,22 @@ $BEGIN
 $ODD_RESET    for (int e = item; e < $TM * $TK; e += $ITEMS) {
       const int tm = $A_TM, tk = $A_TK;
       const long m = m0 + tm, k = k0 + tk;
-      const $T value = m < M && k < K ? $LOAD_A : 0;
+      $T value = 0;
+      if (m < M && k < K) {
+        $FIND_A
+        value = $LOAD_A;
+      }
       as[tk][tm] = value;
 $ODD_SEEN    }
     for (int e = item; e < $TN * $TK; e += $ITEMS) {
       const int tn = $B_TN, tk = $B_TK;
       const long n = n0 + tn, k = k0 + tk;
-      bs[tk][tn] = n < N && k < K$COUNTS ? $LOAD_B : 0;
+      $T value = 0;
+      if (n < N && k < K) {
+        $FIND_B
+        $COUNTS value = $LOAD_B;
+      }
+      bs[tk][tn] = value;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 $ODD_USED    for (int tk = 0; tk < $TK; ++tk) {
@@ -58,7 +67,9 @@ constexpr const char* kOddUsed = R"(    if (odd) {
         for (int i = 0; i < $RM; ++i)
           for (int j = 0; j < $RN; ++j) {
             const long m = m0 + row + i * $IY, n = n0 + column + j * $IX;
-            if (m < M && n < N$COUNTS) {
+            if (m < M && n < N) {
+              $FIND_B
+              if (at < 0) continue;
               const $T x = as[k - k0][row + i * $IY], y = bs[k - k0][column + j * $IX];
               sums[i][j] = $FMA_XY;
             }
@@ -88,7 +99,7 @@ OpenClText tiled_text(const TiledProduct& p, const ProductTile& tile, const Open
   out.args.push_back(OpenClKind::Int);
   out.local = {static_cast<std::uint32_t>(tile.items_x), static_cast<std::uint32_t>(tile.items_y),
                1};
-  const bool odd = !p.counts.empty();
+  const bool odd = p.may_not_count;
   const auto fma = [&](const char* a, const char* b) {
     return device.fma ? fmt::format("fma({}, {}, sums[i][j])", a, b)
                       : fmt::format("{} * {} + sums[i][j]", a, b);
@@ -99,9 +110,11 @@ OpenClText tiled_text(const TiledProduct& p, const ProductTile& tile, const Open
       odd ? "    if (item == 0) odd = 0;\n    barrier(CLK_LOCAL_MEM_FENCE);\n" : "");
   put(text, "$ODD_SEEN", odd ? "      if (!isfinite(value)) atomic_or(&odd, 1);\n" : "");
   put(text, "$ODD_USED", odd ? kOddUsed : "");
-  put(text, "$COUNTS", odd ? fmt::format(" && ({})", p.counts) : "");
+  put(text, "$COUNTS", odd ? "if (at >= 0)" : "");
   put(text, "$PARAMETERS", p.parameters);
   put(text, "$BEGIN", p.begin);
+  put(text, "$FIND_A", p.find_a);
+  put(text, "$FIND_B", p.find_b);
   put(text, "$LOAD_A", p.load_a);
   put(text, "$LOAD_B", p.load_b);
   put(text, "$STORE", p.store);

@@ -18,14 +18,14 @@ struct TiledProduct {
   std::string parameters;  // C text behind `go`, with a comma at its end; must give long M, N, K
   std::vector<OpenClKind> args;
   std::map<std::string, std::string> helpers;
-  std::string begin;   // statements before all else; `z` is the number of the matrix
-  std::string load_a;  // expression of element (m, k), of the type of sums
-  std::string load_b;  // of element (k, n)
-  std::string store;   // statement that keeps `sum` for (m, n)
+  std::string begin;  // statements before all else; `z` is the number of the matrix
+  /// Statements that find elements (m, k) of a and (k, n) of b, and expressions of the type of sums
+  /// that give them.
+  std::string find_a, load_a, find_b, load_b;
+  std::string store;                         // statements that keep `sum` for (m, n)
   bool a_along_k = true, b_along_k = false;  // how they lie in memory
-  /// When an element of b counts, as (k, n) says; empty: always. What does not count is left out
-  /// even where a is no number.
-  std::string counts;
+  /// Elements of b whose `at` is negative do not count, even where a is no number.
+  bool may_not_count = false;
 };
 
 /// Rows and columns of a tile, what of k is in local memory, and items of a group.
