@@ -1,6 +1,6 @@
 """Trains a small VGG on Fashion-MNIST, saves it, loads it back and classifies a few test images.
 
-python examples/fashion_mnist.py [--epochs N] [--batch N] [--data FOLDER] [--out FOLDER]
+python examples/fashion_mnist.py [--epochs N] [--batch N] [--device NAME] [--data FOLDER] [--out FOLDER]
 """
 
 import argparse
@@ -57,6 +57,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--device", default="cpu", help="a name that `snug devices` lists")
     parser.add_argument("--data", type=Path, default=FOLDER, help=f"default: {FOLDER}")
     parser.add_argument("--out", type=Path, help="a folder for the model; default: a temporary one")
     options = parser.parse_args()
@@ -80,8 +81,9 @@ def main():
 
     model = nn.make_model("vgg-small")
     print(nn.summary(model, (options.batch, 1, 28, 28)))
-    print(f"\na training step, planned within the budget of {BUDGET}:")
+    print(f"\na training step on {options.device}, planned within the budget of {BUDGET}:")
     how = {"metrics": ["accuracy"], "memory": BUDGET, "validation": held_out}
+    how["device"] = options.device
     how["rate"] = optim.one_cycle(3e-3, options.epochs * len(training))
     planned = nn.plan(model, training, **how)
     print(planned)

@@ -49,10 +49,11 @@ ChosenDevices& chosen_devices() {
 
 Graph place_all(const Graph& graph, const CompileOptions& options, PlaceTrace& trace) {
   PlaceHints hints;
-  hints.runs = [&](DeviceId d, const Node& node) {
-    return (*options.devices)[d].runs(graph, node);
+  hints.runs = [&](DeviceId d, const Graph& g, const Node& node) {
+    return (*options.devices)[d].runs(g, node);
   };
   hints.pin = options.pin;
+  if (!options.pin && !options.place_on.empty() && options.devices->size() > 1) hints.home = 1;
   return place(graph, options.devices->infos(), trace, hints);
 }
 
@@ -151,8 +152,6 @@ void choose_devices(CompileOptions& options) {
   if (options.devices) return;
   if (!options.place_on.empty()) {
     options.devices = host_and_named(options.place_on);
-    if (options.devices->size() > 1)
-      options.pin = [](std::uint32_t, const Node&) { return DeviceId{1}; };
     return;
   }
   options.devices = devices_of_process();
@@ -208,9 +207,9 @@ void refuse_device(const Lowered& l, const CompileOptions& options, const ArenaL
     const Space space = own_space(d);
     if (limits.of(d) == 0 || space >= plain.plan.arenas.size()) continue;
     const std::uint64_t arena = plain.plan.arenas[space].bytes;
-    if (arena <= limits.of(d)) continue;
     const std::uint64_t stays = d < fixed.size() ? fixed[d] : 0;
     const std::uint64_t budget = options.device_budgets[d];
+    if (arena + stays <= budget) continue;
     throw OverBudget(
         arena + stays, budget, plain.plain_seconds,
         fmt::format("{}: needs {} with every task once, the budget is {}, and no plan was found "
@@ -259,6 +258,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                  });
   bool found = floor.smallest > floor.bound;  // else the bound stands for it
   const auto keeps_to_budgets = [&](const MemoryPlan& plan) {
+    for (DeviceId d = 1; d < limits.others.size() && d < fixed.size(); ++d)
+      if (limits.of(d) > 0 && fixed[d] > options.device_budgets[d]) return false;
     const bool on_host = !options.budget || plan.host().bytes + plan.staging() <= room;
     return on_host && !too_much_stays && limits.hold(plan);
   };

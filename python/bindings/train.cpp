@@ -85,6 +85,7 @@ FitOptions options_of(nb::dict given) {
     if (name == "resume") o.resume = nb::cast<bool>(value);
     if (name == "accept") o.accept = nb::cast<std::vector<std::string>>(value);
     if (name == "memory" && !value.is_none()) o.memory = nb::cast<std::string>(nb::str(value));
+    if (name == "device" && !value.is_none()) o.device = nb::cast<std::string>(value);
     if (name == "micro_batches") o.micro_batches = integer_of(value, "micro_batches");
     if (name == "recompute") o.recompute = nb::cast<bool>(value);
     if (name == "offload" && !value.is_none()) o.offload = nb::cast<std::string>(value);

@@ -635,8 +635,9 @@ void FunctionImpl::take_devices(CallContext& c) {
     if (const std::uint64_t bytes = bytes_in(own_space(id)); bytes > 0) {
       if (!have.arena || have.arena->bytes() < bytes) {
         have.arena.reset();
-        have.arena =
-            device.allocate(bytes, fmt::format("the arena of {}", function_->own_name()), true);
+        have.arena = device.arenas.lease(bytes, [&](std::uint64_t n) {
+          return device.allocate(n, fmt::format("the arena of {}", function_->own_name()), true);
+        });
       }
       c.arenas[own_space(id)] = have.arena->data();
     }
@@ -645,11 +646,14 @@ void FunctionImpl::take_devices(CallContext& c) {
         have.staging.reset();
         const std::string whose =
             fmt::format("what {} copies to {} and back", function_->own_name(), device.info().name);
-        require_free_memory(bytes, whose);
-        have.staging = device.allocate_staging(bytes, whose);
+        have.staging = device.staging.lease(bytes, [&](std::uint64_t n) {
+          require_free_memory(n, whose);
+          return device.allocate_staging(n, whose);
+        });
       }
       c.arenas[staging_space(id)] = have.staging->data;
     }
+    claim_on(c.devices, device, have);
     if (exe.marks[d] == 0) continue;
     if (!have.queues || have.marks < exe.marks[d]) {
       have.queues = device.open(exe.marks[d]);
@@ -657,6 +661,20 @@ void FunctionImpl::take_devices(CallContext& c) {
     }
     c.queues[d] = have.queues.get();
   }
+}
+
+void FunctionImpl::claim_on(const std::shared_ptr<const DeviceList>& devices, Accelerator& device,
+                            const CallContext::OnDevice& have) {
+  if (!shares_arenas_) return;
+  const std::lock_guard lock(context_mutex_);
+  auto claim = std::find_if(device_claims_.begin(), device_claims_.end(),
+                            [&](const DeviceClaim& c) { return c.device == &device; });
+  if (claim == device_claims_.end())
+    claim = device_claims_.insert(claim, {.devices = devices, .device = &device});
+  if (const std::uint64_t bytes = have.arena ? have.arena->bytes() : 0; bytes > claim->own)
+    device.arenas.change_claim(std::exchange(claim->own, bytes), bytes);
+  if (const std::uint64_t bytes = have.staging ? have.staging->bytes : 0; bytes > claim->staging)
+    device.staging.change_claim(std::exchange(claim->staging, bytes), bytes);
 }
 
 void FunctionImpl::reserve_snapshots(CallContext& c) {
@@ -817,6 +835,12 @@ void FunctionImpl::release(CallContext& c) noexcept {
   unlock(c);
   c.calls->leave(c.held);
   if (shares_arenas_ && c.arena) ArenaPool::shared().give_back(std::move(c.arena));
+  for (std::size_t d = 1; shares_arenas_ && d < c.on_devices.size(); ++d) {
+    CallContext::OnDevice& have = c.on_devices[d];
+    Accelerator& device = c.devices->accelerator(static_cast<DeviceId>(d));
+    if (have.arena) device.arenas.give_back(std::move(have.arena));
+    if (have.staging) device.staging.give_back(std::move(have.staging));
+  }
   std::shared_ptr<FunctionImpl> self = std::move(c.function);  // dies after the lock
   {
     std::lock_guard lock(context_mutex_);

@@ -134,7 +134,19 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   hook_.emplace([](void* self) { static_cast<FunctionImpl*>(self)->free_in_child(); }, this);
 }
 
-FunctionImpl::~FunctionImpl() { ArenaPool::shared().change_claim(claim_, 0); }
+FunctionImpl::~FunctionImpl() {
+  contexts_.clear();
+  drop_claims();
+}
+
+void FunctionImpl::drop_claims() {
+  ArenaPool::shared().change_claim(std::exchange(claim_, 0), 0);
+  for (DeviceClaim& c : device_claims_) {
+    c.device->arenas.change_claim(c.own, 0);
+    c.device->staging.change_claim(c.staging, 0);
+  }
+  device_claims_.clear();
+}
 
 CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
                                              Strategy::ProcessShare& share) {
@@ -385,7 +397,7 @@ void FunctionImpl::free() {
     std::lock_guard lock(context_mutex_);
     for (auto& c : contexts_)
       if (!c->busy) c = std::make_unique<CallContext>();
-    ArenaPool::shared().change_claim(std::exchange(claim_, 0), 0);
+    drop_claims();
   }
   drop_kept_blocks();
   if (stage_) stage_->free();

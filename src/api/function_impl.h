@@ -106,6 +106,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// With hints for all inputs the plan is made, and the budget checked, right away.
   void plan_for_hints(const std::vector<Expr>& inputs,
                       const std::vector<std::pair<Expr, Dims>>& shapes);
+  void drop_claims();
   std::int64_t arena_bytes() const;  // of all contexts, or what it may need of shared arenas
 
   // ---- a call, in this order (function_call.cpp)
@@ -132,6 +133,9 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void take_arena(CallContext& context, std::uint64_t bytes);
   /// Memory and queues of other devices.
   void take_devices(CallContext& context);
+  /// What a call has of a device, others may have when it is done.
+  void claim_on(const std::shared_ptr<const DeviceList>& devices, Accelerator& device,
+                const CallContext::OnDevice& have);
   /// Where a call has shared variable number `i`.
   DeviceId home_of(const CallContext& context, std::size_t i) const;
   std::byte* bind_shared(CallContext& context, std::size_t i);
@@ -178,6 +182,12 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::vector<std::unique_ptr<CallContext>> contexts_;
   bool shares_arenas_ = true;
   std::uint64_t claim_ = 0;  // what it may need of the shared arenas
+  struct DeviceClaim {
+    std::shared_ptr<const DeviceList> devices;  // that keep `device` alive
+    Accelerator* device;
+    std::uint64_t own = 0, staging = 0;
+  };
+  std::vector<DeviceClaim> device_claims_;  // likewise, of other devices
   std::atomic<bool> recipes_made_{false};
   std::optional<ForkHook> hook_;  // once all else is there
 };

@@ -145,6 +145,9 @@ std::byte* host_bytes(const Executable& executable, const RunState& state, std::
 void write_back(const Executable& executable, const RunState& state, std::uint32_t buffer,
                 const std::byte* from, std::uint64_t bytes);
 
+/// The operands of a loop whose elements decide sizes in its body, and which have one of the size
+/// values of a call each, in this order; the first is the number of iterations.
+std::vector<std::uint32_t> loop_size_inputs(const Graph& body);
 std::unique_ptr<PreparedCall> prepare_loop(const Lowered& lowered, const Task& task,
                                            const CallSite& site);
 /// The body that the workspace of a loop is planned for; null if the call is no loop.

@@ -272,7 +272,9 @@ class Linker {
 
   void add_size_inputs(const Task& t, const Node& n, BoundStep& b) const {
     auto add = [&](Value v) { b.size_inputs.push_back(deciding_sizes(p_.graph, v)); };
-    if (t.kind == Task::Kind::Loop) add(n.inputs[0]);
+    if (t.kind == Task::Kind::Loop)
+      for (const std::uint32_t k : loop_size_inputs(l_.inner.at(t.index)->program.graph))
+        add(n.inputs[k]);
     for (std::size_t i = data_inputs(n); i < n.inputs.size(); ++i) add(n.inputs[i]);
     std::size_t values = 0;
     for (const auto& e : b.size_inputs) values += e.size();

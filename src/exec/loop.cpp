@@ -27,9 +27,22 @@ void link_again(LoopCall::Body& body, const std::shared_ptr<const Planned>& plan
 
 }  // namespace
 
+std::vector<std::uint32_t> loop_size_inputs(const Graph& body) {
+  std::vector<std::uint32_t> out{0};
+  for (const Symbol& s : body.sizes().symbols())
+    if (s.kind == Symbol::Kind::Element && s.input != 0) out.push_back(s.input);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
     : l_(inner), shape_(LoopShape::of(site.node->attrs)), device_(site.node->device) {
   checks_ = requirements_vary(inner);
+  const std::vector<std::uint32_t> sized = loop_size_inputs(inner.program.graph);
+  size_slots_.assign(site.node->inputs.size(), 0);
+  for (std::size_t k = 0; k < sized.size(); ++k)
+    if (!site.size_values[sized[k]].empty()) size_slots_[sized[k]] = static_cast<std::uint32_t>(k);
   refuse_unknown_sizes(site);
   SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
   count_ = site.size_values[0][0];
@@ -288,6 +301,7 @@ std::int64_t LoopCall::symbol_value(const Symbol& s, const RunArgs& args, std::i
   if (s.kind == Symbol::Kind::Dim) return inner_dim(args.in_desc, s.input, s.index, i, count);
   if (s.kind != Symbol::Kind::Element) return 0;
   if (s.input == 0) return i;
+  if (const std::uint32_t slot = size_slots_[s.input]) return args.size_values[slot][s.index];
   return read_integer(argument(args, s.input, i, count, w), args.in_desc[s.input - 1].dtype,
                       s.index);
 }

@@ -77,8 +77,9 @@ class LoopCall : public PreparedCall {
   const Lowered& l_;
   Body body_, last_;  // last_: for a last block of another size, or none
   LoopShape shape_;
-  DeviceId device_;  // whose operands it has
-  bool checks_;      // some requirement may fail in a later iteration
+  DeviceId device_;                        // whose operands it has
+  std::vector<std::uint32_t> size_slots_;  // per operand: its number among size values; 0: none
+  bool checks_;                            // some requirement may fail in a later iteration
   std::int64_t count_;
   std::int64_t block_rows_ = 0;
   Tables tables_;

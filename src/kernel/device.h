@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/device_memory.h"
+#include "base/device_pool.h"
 #include "kernel/kernel_spec.h"
 #include "kernel/library.h"
 #include "target/device_info.h"
@@ -61,6 +62,10 @@ class Accelerator : public Device {
                                                           std::string_view whose) = 0;
   /// `marks`: of the caller's, from 0.
   virtual std::unique_ptr<CommandQueues> open(std::uint32_t marks) = 0;
+
+  // What the calls on it work in.
+  DevicePool<DeviceMemory> arenas;
+  DevicePool<StagingMemory> staging;
 };
 
 /// The devices that a function may use, by DeviceId; 0 is the host.

@@ -11,6 +11,13 @@
 namespace snug {
 namespace {
 
+/// Integers that are known before running; the shape of a number has none.
+bool is_known_size(const Graph& graph, std::uint32_t id) {
+  if (!graph.elements({id, 0}).empty()) return true;
+  const Type& t = graph.node(id).types[0];
+  return !is_float(t.dtype) && t.ndim() == 1 && graph.sizes().is(t.dims[0], 0);
+}
+
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::string time_text(double seconds) {
@@ -19,9 +26,12 @@ std::string time_text(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
-/// As is the number of iterations of a loop.
-bool decides_sizes_only(const Node& node, std::size_t input) {
-  return input >= data_inputs(node) || (node.inner && input == 0);
+/// As is the number of iterations of a loop, and all that a size is made of, which is known before
+/// running: nothing reads their memory.
+bool decides_sizes_only(const Graph& graph, std::uint32_t id, std::size_t input) {
+  const Node& node = graph.node(id);
+  if (node.op == &transfer_op) return false;
+  return input >= data_inputs(node) || (node.inner && input == 0) || is_known_size(graph, id);
 }
 
 /// The problem as numbers: what each node costs on each device, what it costs to move each value,
@@ -85,18 +95,31 @@ class Placer {
       if (from != 0) v = move_once(v, from, 0);
       return to == 0 ? v : move_once(v, 0, to);
     };
+    // A value of the given graph on a device. Constants are made wherever they are used.
+    auto on = [&](Value v, DeviceId to) {
+      const Node& node = graph_.node(v.node);
+      if (!is_constant(node)) return moved(map[v.node][v.output], at_[v.node], to);
+      OriginOverride origin(node.origin);
+      const Value made = b.keep(graph_, v.node, {}, nullptr, to);
+      note(made.node, "a constant: where it is used");
+      return made;
+    };
     trace.reasons.clear();
     trace.reason_of.clear();
     note(0, "");  // nodes without a decision
     for (std::uint32_t id = 0; id < n_; ++id) {
       const Node& node = graph_.node(id);
+      if (is_constant(node)) continue;
       OriginOverride origin(node.origin);
       if (map[id].empty()) {
         std::vector<Value> inputs;
         for (std::size_t k = 0; k < node.inputs.size(); ++k) {
           Value v = node.inputs[k];
-          Value here = map[v.node][v.output];
-          inputs.push_back(decides_sizes_only(node, k) ? here : moved(here, at_[v.node], at_[id]));
+          const bool anywhere =
+              decides_sizes_only(graph_, id, k) && !is_constant(graph_.node(v.node));
+          inputs.push_back(anywhere                            ? map[v.node][v.output]
+                           : decides_sizes_only(graph_, id, k) ? on(v, 0)
+                                                               : on(v, at_[id]));
         }
         Value v = b.keep(graph_, id, std::move(inputs), placed_body(node, at_[id]), at_[id]);
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
@@ -105,17 +128,14 @@ class Placer {
       note(map[id][0].node, reason(id));
       for (const Graph::RuntimeSource& s : graph_.runtime_sources())
         if (s.value.node == id)  // sizes are known on the host
-          b.add_runtime_source(
-              {s.symbol, moved(map[id][s.value.output], at_[id], 0), s.extent, s.element});
+          b.add_runtime_source({s.symbol, on(s.value, 0), s.extent, s.element});
     }
     std::vector<Value> outputs;
-    for (Value v : graph_.outputs())
-      outputs.push_back(moved(map[v.node][v.output], at_[v.node], home_));
+    for (Value v : graph_.outputs()) outputs.push_back(on(v, home_));
     std::vector<Update> updates;
     for (const Update& u : graph_.updates()) {
       DeviceId home = at_[graph_.inputs()[u.input].value.node];
-      updates.push_back(
-          {u.input, moved(map[u.value.node][u.value.output], at_[u.value.node], home)});
+      updates.push_back({u.input, on(u.value, home)});
     }
     trace.reason_of.resize(b.size(), 0);
     Graph placed = std::move(b).finish(std::move(outputs), std::move(updates));
@@ -127,6 +147,8 @@ class Placer {
   }
 
  private:
+  static bool is_constant(const Node& node) { return node.op->name == "constant"; }
+
   static constexpr std::uint32_t kHost = 0xffffffff, kNobody = 0xfffffffe;  // in place of a user
 
   std::int64_t guess(const Symbol& s, SizeId id, std::span<const std::int64_t> done,
@@ -156,7 +178,7 @@ class Placer {
         Value v = node.inputs[k];
         in.push_back(eval_dims(graph_.type(v).dims, sizes_));
         dtypes.push_back(graph_.type(v).dtype);
-        if (!decides_sizes_only(node, k)) users_[v.node].push_back(id);
+        if (!decides_sizes_only(graph_, id, k)) users_[v.node].push_back(id);
       }
       for (const Type& type : node.types) {
         out.push_back(eval_dims(type.dims, sizes_));
@@ -176,6 +198,33 @@ class Placer {
       std::sort(u.begin(), u.end());
       u.erase(std::unique(u.begin(), u.end()), u.end());
     }
+    if (hints_.home) keep_what_feeds_the_host();
+  }
+
+  /// Nodes that the host alone reads, made of what it has, are there.
+  void keep_what_feeds_the_host() {
+    std::vector<bool> feeds(n_, false);
+    const auto is_computed = [&](std::uint32_t id) {
+      return id >= graph_.inputs().size() && kind_[id] == Kind::Free && !graph_.node(id).inner &&
+             !is_constant(graph_.node(id));
+    };
+    for (auto id = static_cast<std::uint32_t>(n_); id-- > 0;)
+      feeds[id] = is_computed(id) && !users_[id].empty() &&
+                  std::all_of(users_[id].begin(), users_[id].end(), [&](std::uint32_t user) {
+                    return user != kHost && user >= graph_.inputs().size() &&
+                           (kind_[user] == Kind::Host || feeds[user]);
+                  });
+    for (std::uint32_t id = 0; id < n_; ++id) {
+      if (!feeds[id]) continue;
+      for (const Value v : graph_.node(id).inputs)
+        feeds[id] = feeds[id] && (feeds[v.node] || kind_[v.node] == Kind::Argument ||
+                                  kind_[v.node] == Kind::Size || kind_[v.node] == Kind::Host ||
+                                  is_constant(graph_.node(v.node)));
+      if (!feeds[id]) continue;
+      pinned_[id] = 0;
+      for (std::size_t d = 0; d < devices_.size(); ++d)
+        work_[id * devices_.size() + d] = d == 0 ? 0 : kNever;
+    }
   }
 
   /// The body of a loop that is on `device`, all on it but for what must be on the host.
@@ -189,14 +238,18 @@ class Placer {
     return std::make_shared<const Graph>(body.build(trace));
   }
 
-  /// Whether a device may have a loop: nothing in it fails, and no size waits for a value.
-  bool may_have(std::size_t d, const Graph& body) const {
+  /// Whether a device may have a loop: nothing in it fails, and no size waits for a value that is
+  /// not known before.
+  bool may_have(std::size_t d, const Graph& around, const Node& loop) const {
+    const Graph& body = *loop.inner;
     if (!body.runtime_sources().empty()) return false;
     for (const Symbol& s : body.sizes().symbols())
-      if (s.kind == Symbol::Kind::Element && s.input != 0) return false;
+      if (s.kind == Symbol::Kind::Element && s.input != 0 &&
+          around.elements(loop.inputs[s.input]).empty())
+        return false;
     return std::all_of(body.nodes().begin(), body.nodes().end(), [&](const Node& n) {
-      return !has(*n.op, kMayFail) && (!n.inner || may_have(d, *n.inner)) &&
-             (!hints_.runs || hints_.runs(static_cast<DeviceId>(d), n));
+      return !has(*n.op, kMayFail) && (!n.inner || may_have(d, body, n)) &&
+             (!hints_.runs || hints_.runs(static_cast<DeviceId>(d), body, n));
     });
   }
 
@@ -205,31 +258,24 @@ class Placer {
     const bool is_input = id < graph_.inputs().size();
     if (is_input && !graph_.inputs()[id].shared)
       kind_[id] = Kind::Argument;
-    else if (is_size(id, node) && (is_input || !has(*node.op, kLeaf)))
+    else if (is_known_size(graph_, id) && (is_input || !has(*node.op, kLeaf)))
       kind_[id] = Kind::Size;
     else if (has(*node.op, kMayFail))
       kind_[id] = Kind::Host;
     for (const Graph::RuntimeSource& s : graph_.runtime_sources())
       if (s.extent && s.value.node == id) kind_[id] = Kind::Host;
     if (kind_[id] == Kind::Argument && id > 0) pinned_[id] = home_;
-    if (kind_[id] != Kind::Free || !hints_.pin) return;
-    const std::optional<DeviceId> pin = hints_.pin(id, node);
+    if (kind_[id] != Kind::Free) return;
+    const std::optional<DeviceId> pin = hints_.pin ? hints_.pin(id, node) : hints_.home;
     if (pin && allowed(id, *pin)) pinned_[id] = pin;
-  }
-
-  /// Integers that are known before running; the shape of a number has none.
-  bool is_size(std::uint32_t id, const Node& node) const {
-    if (!graph_.elements({id, 0}).empty()) return true;
-    const Type& t = node.types[0];
-    return !is_float(t.dtype) && t.ndim() == 1 && graph_.sizes().is(t.dims[0], 0);
   }
 
   bool allowed(std::uint32_t id, std::size_t d) const {
     if (d == 0) return true;
     if (kind_[id] != Kind::Free) return false;
     const Node& node = graph_.node(id);
-    if (node.inner && !may_have(d, *node.inner)) return false;
-    if (hints_.runs && !hints_.runs(static_cast<DeviceId>(d), node)) return false;
+    if (node.inner && !may_have(d, graph_, node)) return false;
+    if (hints_.runs && !hints_.runs(static_cast<DeviceId>(d), graph_, node)) return false;
     // By what is known: sizes that nobody knows yet may be small.
     const std::int64_t limits[] = {devices_[d].largest_allocation, devices_[d].memory_bytes};
     return std::all_of(std::begin(limits), std::end(limits), [&](std::int64_t limit) {
@@ -284,7 +330,7 @@ class Placer {
     std::vector<std::uint32_t> seen;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       std::uint32_t from = node.inputs[k].node;
-      if (decides_sizes_only(node, k) || at[from] == d) continue;
+      if (decides_sizes_only(graph_, id, k) || at[from] == d) continue;
       if (std::find(seen.begin(), seen.end(), from) != seen.end()) continue;
       seen.push_back(from);
       bool there = false;
@@ -409,7 +455,7 @@ void verify_placement(const Graph& graph, std::string_view where) {
       continue;
     }
     for (std::size_t k = 0; k < node.inputs.size(); ++k)
-      if (!decides_sizes_only(node, k) && graph.node(node.inputs[k]).device != node.device)
+      if (!decides_sizes_only(graph, id, k) && graph.node(node.inputs[k]).device != node.device)
         internal_error(where, fmt::format("node %{} ({}) on device {} reads %{} on device {}", id,
                                           node.op->name, node.device, node.inputs[k].node,
                                           graph.node(node.inputs[k]).device));

@@ -26,7 +26,10 @@ struct PlaceHints {
   std::vector<Dims> shapes = {};
   std::int64_t unknown = 256;  // stands for sizes nobody knows yet
   /// Whether a device has code for a node; without it all have. The host has code for all.
-  std::function<bool(DeviceId, const Node&)> runs = {};
+  std::function<bool(DeviceId, const Graph&, const Node&)> runs = {};
+  /// Where all nodes are that may be there, but for those that feed nothing but the host with what
+  /// it has: they would come back.
+  std::optional<DeviceId> home = {};
   /// Where a node has to be, if it may be there; nothing: anywhere.
   std::function<std::optional<DeviceId>(std::uint32_t, const Node&)> pin = {};
 };

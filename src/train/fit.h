@@ -92,8 +92,9 @@ struct FitOptions {
   std::vector<std::string> accept = {};
   std::map<std::string, std::string> metadata = {};  // of "model.safetensors"
 
-  std::string memory = {};         // budget of a step, as in FunctionOptions
-  std::int64_t micro_batches = 0;  // as in FunctionOptions, and so are the next three
+  std::string device = settings().device;  // of the step and the evaluation, as in FunctionOptions
+  std::string memory = {};                 // budget of a step, likewise
+  std::int64_t micro_batches = 0;          // as in FunctionOptions, and so are the next three
   bool recompute = true;
   std::string offload = {};
   DType activations = DType::F32;
@@ -131,8 +132,8 @@ MemoryReport plan(Layer& model, const std::vector<data::Field>& fields, std::int
                   const FitOptions& options = {}, Here where = Here::current());
 
 /// The loss and the metrics by name, means over the rows of the data, by weight if they have a
-/// third field, as `fit` evaluates. Of the options it takes loss, metrics, class_weight, memory,
-/// threads and precision. The loader stays where it is.
+/// third field, as `fit` evaluates. Of the options it takes loss, metrics, class_weight, device,
+/// memory, threads and precision. The loader stays where it is.
 std::map<std::string, double> evaluate(Layer& model, data::Loader& data,
                                        const FitOptions& options = {},
                                        Here where = Here::current());

@@ -204,6 +204,22 @@ TEST_F(Devices, AFaultAtAnyCommandLeavesOldValuesOrErrors) {
   }
 }
 
+TEST_F(Devices, AKernelThatCannotRunShowsBeforeAnythingChanges) {
+  for (std::uint64_t k = 1; k <= 3; ++k) {
+    SCOPED_TRACE(k);
+    use(all_on(1));
+    Step step;
+    const std::vector<Array> before = step.values();
+    sims[0]->set_faults({.failing_kernel = k});
+    EXPECT_THROW(step.run(16, 5), DeviceError);
+    const std::vector<Array> after = step.values();
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same_bits(before[i], after[i]));
+    EXPECT_EQ(sims[0]->commands(), 0u);
+    sims[0]->set_faults({});
+    EXPECT_TRUE(std::isfinite(step.run(16, 5)));
+  }
+}
+
 TEST_F(Devices, CopiesThatWereKeptCanBeRestored) {
   use(all_on(1));
   Step step({.snapshot = 2});

@@ -94,7 +94,7 @@ TEST(Place, WhatADeviceCannotRunStays) {
   TextGraph t = graph_from("x: float32 (n, m)\ny: float32 (m, k)\nreturn tanh(dot(x, y))\n");
   DeviceInfo d = gpu();
   PlaceHints hints{.shapes = {{4096, 4096}, {4096, 4096}}};
-  hints.runs = [](DeviceId, const Node& n) { return n.op->name != "tanh"; };
+  hints.runs = [](DeviceId, const Graph&, const Node& n) { return n.op->name != "tanh"; };
   PlaceTrace trace;
   Graph g = place(t.graph, {cpu(), d}, trace, hints);
   EXPECT_EQ(find(g, "dot")->device, 1);

@@ -130,6 +130,12 @@ CLI::Option* add_batch(CLI::App& command, std::int64_t& batch) {
       ->capture_default_str();
 }
 
+CLI::Option* add_device(CLI::App& command, std::string& device) {
+  return command
+      .add_option("--device", device, "Where steps run: cpu, or one that `snug devices` lists")
+      ->type_name("NAME");
+}
+
 CLI::Option* add_memory(CLI::App& command, std::string& memory) {
   return command.add_option("--memory", memory, "The budget of a step, as 4GiB")
       ->type_name("AMOUNT")

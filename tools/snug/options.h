@@ -14,6 +14,7 @@ struct Precisions {
 
 void add_model(CLI::App& command, std::string& model);
 CLI::Option* add_batch(CLI::App& command, std::int64_t& batch);
+CLI::Option* add_device(CLI::App& command, std::string& device);
 CLI::Option* add_memory(CLI::App& command, std::string& memory);
 CLI::Option* add_optimizer(CLI::App& command, std::string& rule);
 CLI::Option* add_accumulate(CLI::App& command, std::int64_t& steps);

@@ -24,7 +24,7 @@ using snug::MemoryReport;
 using snug::Remedy;
 
 struct PlanOptions {
-  std::string model, rule = "adam", memory, offload;
+  std::string model, rule = "adam", device, memory, offload;
   Precisions precision;
   std::int64_t batch = 32, micro_batches = 1, accumulate = 1;
   std::vector<std::int64_t> size;
@@ -76,6 +76,7 @@ class Subject {
     snug::FunctionOptions options;
     options.plan_only = true;
     options.memory = memory;
+    if (!o_.device.empty()) options.device = o_.device;
     options.recompute = any_way || o_.recompute;
     options.micro_batches = std::max(slices, o_.micro_batches);
     if (any_way && options.micro_batches == 1) options.micro_batches = 0;
@@ -330,6 +331,7 @@ CLI::App* add_common(CLI::App& app, const char* name, const char* doc, PlanOptio
       ->excludes(rule)
       ->excludes(accumulate);
   add_precision(*command, o.precision);
+  add_device(*command, o.device);
   add_size(*command, o.size, "Rows and columns of the images (default: as published)");
   add_offload(*command, o.offload);
   command->add_flag("--json", o.json, "The same as JSON");

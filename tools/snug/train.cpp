@@ -19,7 +19,7 @@ namespace nn = snug::nn;
 
 struct TrainOptions {
   DataOptions data;
-  std::string model, out, optimizer = "adam", memory, offload, monitor;
+  std::string model, out, optimizer = "adam", device, memory, offload, monitor;
   Precisions precision;
   std::int64_t epochs = 10, batch = 32, accumulate = 1, classes = 0, patience = 0,
                checkpoint_steps = 0;
@@ -167,6 +167,7 @@ int train(TrainOptions o) {
   options.accept = o.accept;
   options.metadata =
       nn::ModelCard{o.model, input, classes, fields[0].dtype == snug::DType::U8}.metadata();
+  if (!o.device.empty()) options.device = o.device;
   options.memory = o.memory;
   options.offload = o.offload;
   options.threads = o.threads;
@@ -276,6 +277,7 @@ void add_train(CLI::App& app, int& status) {
                    "validation_accuracy (default: validation_loss, or loss)")
       ->type_name("NAME")
       ->check(one_of({"loss", "accuracy", "validation_loss", "validation_accuracy"}));
+  add_device(*command, o->device);
   add_memory(*command, o->memory);
   add_offload(*command, o->offload);
   command->add_option("--threads", o->threads, "(default: all cores)")

@@ -15,7 +15,7 @@ import numpy as np
 from snug import _core
 from snug._config import config
 from snug._core import Epoch, Field, History, LoadReport
-from snug._errors import error
+from snug._errors import error, memory_text
 from snug._options import check_precision
 from snug.data import Loader, Source, arrays
 
@@ -135,13 +135,14 @@ def fit(
     accept: Sequence[str] = (),
     shuffle: bool = True,
     seed: int = 0,
-    memory: str | int | None = None,
+    memory: str | int | dict[str, str | int] | None = None,
     micro_batches: int = 0,
     recompute: bool = True,
     offload: str | os.PathLike[str] | None = None,
     activations: str = "float32",
     threads: int = 0,
     precision: str = "float32",
+    device: str | None = None,
     progress: str = "auto",
     on_epoch: Callable[[Epoch], Any] | None = None,
     **optim: Any,
@@ -164,7 +165,8 @@ def fit(
         valid one. A training that was killed at any moment and resumed gives the same bits as one
         that was not. accept: what may be otherwise than before, "data" (other values of as many
         rows) or "plan" (how steps keep to `memory`); else that is an error.
-    memory, micro_batches, recompute, offload, activations, threads, precision: as of snug.function.
+    memory, micro_batches, recompute, offload, activations, threads, precision, device: as of
+        snug.function.
         With "bfloat16" parameters, their state and what is saved stay float32.
     progress: "auto" (a bar on a terminal, else a line per epoch), "bar", "lines" or "silent".
     on_epoch: called with every epoch; ends the training if it gives False. It may prune the model,
@@ -251,9 +253,10 @@ def evaluate(
     loss: str | Callable[..., Any] = "cross_entropy",
     metrics: Sequence[str | Callable[..., Any]] = (),
     class_weight: Mapping[int, float] | Sequence[float] | None = None,
-    memory: str | int | None = None,
+    memory: str | int | dict[str, str | int] | None = None,
     threads: int = 0,
     precision: str = "float32",
+    device: str | None = None,
 ) -> dict[str, float]:
     """The loss and the metrics of a model by name, means over the rows of the data, by weight.
 
@@ -289,6 +292,9 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader | None, dict[str, Any]
     loader = _loader(options.pop("data"), batch, shuffle, seed) if "data" in options else None
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
+    options["memory"] = memory_text("fit", options.get("memory")) or None
+    if options["device"] is None:
+        options["device"] = config.device
     check_precision("fit", options["precision"], options.get("activations", "float32"))
     for name in ("folder", "offload"):
         if options.get(name) is not None:

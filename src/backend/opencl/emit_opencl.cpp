@@ -191,8 +191,18 @@ class Emitter {
     }
   }
 
+  /// A value of 16 bits that is only moved keeps every bit: a nan would get another one through a
+  /// float.
+  bool store_moved(const Instr& in, const std::string& at) {
+    const Instr& from = s_.body[in.a];
+    if (size_of(in.dtype) != 2 || !is_float(in.dtype) || from.prim != Prim::Load) return false;
+    line("((__global ushort*)p{})[{}] = h{};", in.integer, at, in.a);
+    return true;
+  }
+
   void store(const Instr& in) {
     std::string at = address(in.integer);
+    if (store_moved(in, at)) return;
     if (in.dtype == DType::F16)
       line("vstore_half_rte(v{}, {}, p{});", in.a, at, in.integer);
     else if (in.dtype == DType::BF16)
@@ -207,7 +217,12 @@ class Emitter {
     switch (in.prim) {
       case Prim::Store: return store(in);
       case Prim::Reduce: return fold(i);
-      case Prim::Load: value = load(in); break;
+      case Prim::Load:
+        value = load(in);
+        if (size_of(in.dtype) == 2 && is_float(in.dtype))
+          line("const ushort h{} = ((__global const ushort*)p{})[{}];", i, in.integer,
+               address(in.integer));
+        break;
       case Prim::Index: value = at_zero(in.integer) ? "0" : fmt::format("i{}", in.integer); break;
       case Prim::FlatIndex: value = flat(s_.block ? 1 : 0); break;
       default: value = expr_.expr(in);

@@ -43,6 +43,7 @@ ClQueue OpenClContext::make_queue() const {
   cl_int code = CL_SUCCESS;
   ClQueue queue(opencl().clCreateCommandQueue(context_.get(), device_, 0, &code));
   check(code, "clCreateCommandQueue");
+  ++counts_.objects;
   return queue;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,6 +43,13 @@ class OpenClContext {
   void add_block(const std::byte* begin, cl_mem memory, std::uint64_t bytes);
   void remove_block(const std::byte* begin);
 
+  /// What was done with the device so far.
+  struct Counts {
+    std::atomic<std::uint64_t> launches = 0, copied_in = 0, copied_out = 0;  // bytes, of copies
+    std::atomic<std::uint64_t> objects = 0;  // buffers, queues and kernels that were created
+  };
+  Counts& counts() const { return counts_; }
+
   /// What of ours lives on the device: `claim` is a Memory error if it has no room for more.
   void claim(std::uint64_t bytes, const std::string& whose);
   void unclaim(std::uint64_t bytes, const std::string& whose) noexcept;
@@ -55,6 +63,7 @@ class OpenClContext {
     cl_mem memory;
     std::uint64_t bytes;
   };
+  mutable Counts counts_;
   OpenClFound found_;
   cl_device_id device_ = nullptr;
   ClContext context_;

@@ -67,6 +67,7 @@ class OpenClMemory : public DeviceMemory {
     slabs_.push_back({at, ClMemory(opencl().clCreateBuffer(device_->context(), CL_MEM_READ_WRITE,
                                                            bytes, nullptr, &code))});
     device_->check(code, "clCreateBuffer");
+    ++device_->counts().objects;
     const cl_mem memory = slabs_.back().second.get();
     const cl_uchar zero = 0;
     device_->check(opencl().clEnqueueFillBuffer(queue_.get(), memory, &zero, sizeof zero, 0, bytes,
@@ -97,6 +98,7 @@ class OpenClStaging : public StagingMemory {
     memory_ = ClMemory(opencl().clCreateBuffer(
         device_->context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
     device_->check(code, "clCreateBuffer");
+    ++device_->counts().objects;
     data = static_cast<std::byte*>(opencl().clEnqueueMapBuffer(queue_.get(), memory_.get(), CL_TRUE,
                                                                CL_MAP_READ | CL_MAP_WRITE, 0, bytes,
                                                                0, nullptr, nullptr, &code));

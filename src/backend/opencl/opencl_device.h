@@ -31,6 +31,7 @@ class OpenClDevice : public Accelerator {
   /// Bytes that we may have on it; 0: as many as it has.
   void set_limit(std::uint64_t bytes);
   std::uint64_t allocated() const;  // bytes that are there now, by our own count
+  const OpenClContext& context() const { return *context_; }
   const OpenClFound& found() const;
   OpenClKernels& kernels() const { return *kernels_; }
 

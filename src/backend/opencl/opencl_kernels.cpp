@@ -116,6 +116,7 @@ void OpenClKernels::build_together(const Some& kernels) {
     cl_int code = CL_SUCCESS;
     ClKernel made(opencl().clCreateKernel(program.get(), kernel->function_.c_str(), &code));
     context_->check(code, "clCreateKernel");
+    ++context_->counts().objects;
     {
       const std::lock_guard lock(kernel->mutex_);
       kernel->kernel_ = std::move(made);

@@ -72,6 +72,8 @@ void OpenClQueues::copy(Queue queue, std::byte* to, const std::byte* from, std::
                    "clEnqueueReadBuffer");
   else
     internal_error("opencl", "a copy that has no end on the device");
+  if (!source.memory) device_->counts().copied_in += bytes;
+  if (!target.memory) device_->counts().copied_out += bytes;
   count(queue, "a copy");
 }
 
@@ -153,6 +155,7 @@ void OpenClQueues::launch(const OpenClKernel& kernel, std::span<const OpenClArg>
                        kernel.name(), opencl_error_name(code), code),
            "run the function on another device");
   });
+  ++device_->counts().launches;
   count(Compute, kernel.name());
 }
 

@@ -1,0 +1,252 @@
+// What moves elements: joined values, slices, rows by indices.
+#include "backend/native/slice_place.h"
+#include "backend/opencl/routine_call.h"
+#include "backend/opencl/routines.h"
+
+namespace snug::opencl_routines {
+namespace {
+
+constexpr std::int64_t kItems = 64;
+
+std::string head_of(const std::string& parameters) {
+  return fmt::format(
+      "__kernel __attribute__((reqd_work_group_size({}, 1, 1)))\nvoid $NAME(const int go, {}) {{\n"
+      "  const long e = get_global_id(0);\n  if (!go || e >= count) return;\n",
+      kItems, parameters);
+}
+
+/// "a b" of the two, in the type of registers.
+std::string sum_text(DType t, const std::string& a, const std::string& b) {
+  if (t == DType::Bool) return fmt::format("({} | {})", a, b);
+  return fmt::format("({})({} + {})", opencl_sum_type(t), a, b);
+}
+
+/// Integers as wide as a dtype, to move what must keep every bit.
+DType bits_of(DType t) {
+  switch (size_of(t)) {
+    case 1: return DType::U8;
+    case 2: return DType::U16;
+    case 4: return DType::U32;
+    default: return DType::U64;
+  }
+}
+
+/// One item per element of an array of `rank` axes: to[..] = from[..], or to[..] += from[..].
+OpenClText copy_text(DType t, std::size_t rank, bool adds) {
+  if (!adds) t = bits_of(t);
+  OpenClText out;
+  out.name = fmt::format("snug_{}_{}_r{}", adds ? "add" : "copy", name_of(t), rank);
+  out.local = {kItems, 1, 1};
+  std::string parameters =
+      fmt::format("__global {0}* to, const long to0, __global const {0}* from, const long from0, ",
+                  opencl_memory_type(t));
+  out.args = {OpenClKind::Memory, OpenClKind::Memory};
+  std::string places = "  long rest = e, a = to0, b = from0;\n";
+  for (std::size_t k = 0; k < rank; ++k) {
+    parameters += fmt::format("const long n{0}, const long t{0}, const long f{0}, ", k);
+    out.args.insert(out.args.end(), 3, OpenClKind::Long);
+  }
+  for (std::size_t k = rank; k-- > 0;)
+    places += fmt::format(
+        "  {{\n    const long i = rest % n{0};\n    rest /= n{0};\n    a += i * t{0};\n"
+        "    b += i * f{0};\n  }}\n",
+        k);
+  out.args.push_back(OpenClKind::Long);
+  std::string value = opencl_load(t, "from", "b");
+  if (adds) value = sum_text(t, opencl_load(t, "to", "a"), value);
+  out.body = head_of(parameters + "const long count") + places + "  " +
+             opencl_store(t, "to", "a", value, out.helpers) + "\n}\n";
+  return out;
+}
+
+/// Asks for it; `to` and `from` are where the descriptions begin.
+void ask_copy(OpenClQueues& queues, const OpenClKernel& kernel, const ArgDesc& to_desc,
+              const std::byte* to, const ArgDesc& from_desc, const std::byte* from) {
+  const std::int64_t width = size_of(to_desc.dtype);
+  std::vector<OpenClArg> all{OpenClArg::memory(to, width), OpenClArg::memory(from, width)};
+  for (std::size_t k = 0; k < to_desc.shape.size(); ++k)
+    for (const std::int64_t n : {to_desc.shape[k], to_desc.strides[k], from_desc.strides[k]})
+      all.push_back(OpenClArg::int64(n));
+  const std::int64_t count = product(to_desc.shape);
+  all.push_back(OpenClArg::int64(count));
+  queues.launch(kernel, all, {groups_of(count, kItems), 1, 1});
+}
+
+class ConcatenateCall : public OpenClRoutine {
+ public:
+  explicit ConcatenateCall(const CallSite& site)
+      : OpenClRoutine(site), axis_(site.node->attrs.integer("axis")) {
+    add(copy_text(site.out[0].dtype, site.out[0].shape.size(), false));
+  }
+  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+    ArgDesc part = args.out_desc[0];
+    const std::int64_t step = part.strides[axis_] * size_of(part.dtype);
+    const std::byte* to = args.out[0];
+    for (std::size_t i = 0; i < args.in_count; ++i) {
+      part.shape[axis_] = args.in_desc[i].shape[axis_];
+      ask_copy(queues, *kernels_[0], part, to, args.in_desc[i], args.in[i]);
+      to += part.shape[axis_] * step;
+    }
+  }
+
+ private:
+  std::int64_t axis_;
+};
+
+/// slice_set and slice_inc: output 0 is x with y written or added where the slice is.
+class SliceCall : public OpenClRoutine {
+ public:
+  SliceCall(const CallSite& site, bool adds)
+      : OpenClRoutine(site), spec_(site.node->attrs.ints("spec")) {
+    const ArgDesc& x = site.out[0];
+    add(copy_text(x.dtype, x.shape.size(), false));
+    std::size_t axes = 0;
+    for (std::size_t k = 0; k < x.shape.size(); ++k)
+      axes += k * 4 >= spec_.size() || spec_[k * 4] != 1;
+    add(copy_text(x.dtype, axes, adds));
+  }
+  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+    const ArgDesc& x = args.out_desc[0];
+    const auto [part, offset] = native::place_slice(spec_, x, args.size_values);
+    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
+    ask_copy(queues, *kernels_[1], part, args.out[0] + offset * size_of(x.dtype),
+             native::stretch(args.in_desc[1], part.shape), args.in[1]);
+  }
+
+ private:
+  Attrs::Ints spec_;
+};
+
+// The row of an array that index tuple l names.
+std::string row_text(std::size_t indices) {
+  std::string text = "0";
+  for (std::size_t k = 0; k < indices; ++k)
+    text = fmt::format("({} * d{} + index{}[l])", text, k, k);
+  return text;
+}
+void add_indices(std::size_t indices, std::string& parameters, std::string& begin,
+                 std::vector<OpenClKind>& args) {
+  for (std::size_t k = 0; k < indices; ++k) {
+    parameters +=
+        fmt::format("__global const long* index{0}, const long index{0}_0, const long d{0}, ", k);
+    begin += fmt::format("  index{0} += index{0}_0;\n", k);
+    args.insert(args.end(), {OpenClKind::Memory, OpenClKind::Long});
+  }
+}
+
+/// x[i0, i1, ...], one item per element of the result.
+class GatherCall : public OpenClRoutine {
+ public:
+  explicit GatherCall(const CallSite& site) : OpenClRoutine(site), indices_(site.in.size() - 1) {
+    const DType t = bits_of(site.out[0].dtype);
+    OpenClText text;
+    text.name = fmt::format("snug_gather_{}_{}", name_of(t), indices_);
+    text.local = {kItems, 1, 1};
+    std::string parameters =
+        fmt::format("__global const {0}* x, const long x0, __global {0}* y, const long y0, ",
+                    opencl_memory_type(t));
+    text.args = {OpenClKind::Memory, OpenClKind::Memory};
+    std::string begin;
+    add_indices(indices_, parameters, begin, text.args);
+    text.args.insert(text.args.end(), {OpenClKind::Long, OpenClKind::Long});
+    text.body =
+        head_of(parameters + "const long block, const long count") + begin +
+        fmt::format(
+            "  const long l = e / block;\n  const long i = x0 + {} * block + e % "
+            "block, o = y0 + e;\n  {}\n}}\n",
+            row_text(indices_), opencl_store(t, "y", "o", opencl_load(t, "x", "i"), text.helpers));
+    add(std::move(text));
+  }
+  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+    const Dims& shape = args.in_desc[0].shape;
+    std::vector<OpenClArg> all{in(args, 0), out(args, 0)};
+    std::int64_t block = 1;
+    for (std::size_t k = indices_; k < shape.size(); ++k) block *= shape[k];
+    for (std::size_t k = 0; k < indices_; ++k) {
+      all.push_back(in(args, 1 + k));
+      all.push_back(OpenClArg::int64(shape[k]));
+    }
+    const std::int64_t count = product(args.out_desc[0].shape);
+    all.push_back(OpenClArg::int64(block));
+    all.push_back(OpenClArg::int64(count));
+    queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
+  }
+
+ private:
+  std::size_t indices_;
+};
+
+/// scatter_add and scatter_set. An item has a column and a share of the rows, and goes through all
+/// indices: what comes to one place comes in order, so that results have the same bits every time.
+class ScatterCall : public OpenClRoutine {
+ public:
+  ScatterCall(const CallSite& site, bool adds) : OpenClRoutine(site), indices_(site.in.size() - 2) {
+    const DType t = adds ? site.out[0].dtype : bits_of(site.out[0].dtype);
+    add(copy_text(t, site.out[0].shape.size(), false));
+    OpenClText text;
+    text.name = fmt::format("snug_scatter_{}_{}_{}", adds ? "add" : "set", name_of(t), indices_);
+    text.local = {kItems, 1, 1};
+    std::string parameters =
+        fmt::format("__global {0}* x, const long x0, __global const {0}* y, const long y0, ",
+                    opencl_memory_type(t));
+    text.args = {OpenClKind::Memory, OpenClKind::Memory};
+    std::string begin = "  x += x0;\n  y += y0;\n";
+    add_indices(indices_, parameters, begin, text.args);
+    text.args.insert(text.args.end(), 4, OpenClKind::Long);
+    std::string value = opencl_load(t, "y", "from");
+    if (adds) value = sum_text(t, opencl_load(t, "x", "to"), value);
+    text.body = head_of(parameters +
+                        "const long block, const long shares, const long rows, const long count") +
+                begin +
+                fmt::format(
+                    "  const long column = e % block, share = e / block;\n"
+                    "  for (long l = 0; l < rows; ++l) {{\n    const long row = {};\n"
+                    "    if (row % shares != share) continue;\n"
+                    "    const long to = row * block + column, from = l * block + column;\n"
+                    "    {}\n  }}\n}}\n",
+                    row_text(indices_), opencl_store(t, "x", "to", value, text.helpers));
+    add(std::move(text));
+  }
+  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+    const ArgDesc& x = args.out_desc[0];
+    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
+    std::int64_t block = 1, all_rows = 1;
+    for (std::size_t k = 0; k < x.shape.size(); ++k)
+      (k < indices_ ? all_rows : block) *= x.shape[k];
+    const std::int64_t rows = product(args.in_desc[2].shape);
+    if (block == 0 || rows == 0) return;
+    constexpr std::int64_t kParallel = 1 << 14;  // items
+    const std::int64_t shares =
+        std::clamp<std::int64_t>(std::min(kParallel / block, all_rows), 1, 1024);
+    std::vector<OpenClArg> all{out(args, 0), in(args, 1)};
+    for (std::size_t k = 0; k < indices_; ++k) {
+      all.push_back(in(args, 2 + k));
+      all.push_back(OpenClArg::int64(x.shape[k]));
+    }
+    for (const std::int64_t n : {block, shares, rows, block * shares})
+      all.push_back(OpenClArg::int64(n));
+    queues.launch(*kernels_[1], all, {groups_of(block * shares, kItems), 1, 1});
+  }
+
+ private:
+  std::size_t indices_;
+};
+
+}  // namespace
+
+Prepared prepare_concatenate(const CallSite& site) {
+  return std::make_unique<ConcatenateCall>(site);
+}
+Prepared prepare_gather(const CallSite& site) { return std::make_unique<GatherCall>(site); }
+Prepared prepare_scatter_add(const CallSite& site) {
+  return std::make_unique<ScatterCall>(site, true);
+}
+Prepared prepare_scatter_set(const CallSite& site) {
+  return std::make_unique<ScatterCall>(site, false);
+}
+Prepared prepare_slice_set(const CallSite& site) {
+  return std::make_unique<SliceCall>(site, false);
+}
+Prepared prepare_slice_inc(const CallSite& site) { return std::make_unique<SliceCall>(site, true); }
+
+}  // namespace snug::opencl_routines
