@@ -42,7 +42,8 @@ LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
   const std::vector<std::uint32_t> sized = loop_size_inputs(inner.program.graph);
   size_slots_.assign(site.node->inputs.size(), 0);
   for (std::size_t k = 0; k < sized.size(); ++k)
-    if (!site.size_values[sized[k]].empty()) size_slots_[sized[k]] = static_cast<std::uint32_t>(k);
+    if (sized[k] >= shape_.first_seen_by_all() && !site.size_values[sized[k]].empty())
+      size_slots_[sized[k]] = static_cast<std::uint32_t>(k);
   refuse_unknown_sizes(site);
   SNUG_CHECK(!site.size_values[0].empty(), "loop: the number of iterations is not known");
   count_ = site.size_values[0][0];

@@ -7,6 +7,7 @@
 
 #include "cost/nodes.h"
 #include "expr/evaluate_sizes.h"
+#include "expr/loop_shape.h"
 
 namespace snug {
 namespace {
@@ -245,7 +246,8 @@ class Placer {
     if (!body.runtime_sources().empty()) return false;
     for (const Symbol& s : body.sizes().symbols())
       if (s.kind == Symbol::Kind::Element && s.input != 0 &&
-          around.elements(loop.inputs[s.input]).empty())
+          (s.input < LoopShape::of(loop.attrs).first_seen_by_all() ||
+           around.elements(loop.inputs[s.input]).empty()))
         return false;
     return std::all_of(body.nodes().begin(), body.nodes().end(), [&](const Node& n) {
       return !has(*n.op, kMayFail) && (!n.inner || may_have(d, body, n)) &&

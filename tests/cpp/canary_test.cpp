@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "backend/devices.h"
+#include "backend/sim/sim_device.h"
 #include "classifier.h"
 #include "fenced_run.h"
 #include "random_array.h"
@@ -13,49 +15,95 @@
 namespace snug {
 namespace {
 
-/// Looks at every byte of the arena after each step.
+/// An arena of canaries: in fenced memory of the host, or on a device.
+class WatchedArena {
+ public:
+  WatchedArena(const FencedRun& run, Space space, std::uint64_t bytes) : space(space) {
+    if (on_host(space)) {
+      fenced_ = std::make_unique<Fenced>(bytes, 64);
+      data = fenced_->data;
+      return;
+    }
+    memory_ = run.device(device_of(space)).allocate(bytes, "the arena");
+    data = memory_->data();
+    write(std::vector<std::byte>(bytes, kCanary));
+  }
+  std::vector<std::byte> read() const {
+    std::vector<std::byte> copy(size());
+    if (fenced_)
+      std::memcpy(copy.data(), data, copy.size());
+    else
+      memory_->read(data, copy.data(), copy.size());
+    return copy;
+  }
+  void write(const std::vector<std::byte>& bytes) {
+    if (fenced_)
+      std::memcpy(data, bytes.data(), bytes.size());
+    else
+      memory_->write(data, bytes.data(), bytes.size());
+  }
+  std::uint64_t size() const { return fenced_ ? fenced_->size() : memory_->bytes(); }
+  bool intact() const { return !fenced_ || fenced_->intact(); }
+
+  Space space;
+  std::byte* data = nullptr;
+  std::uint64_t highest = 0;  // end of the operands of all steps
+
+ private:
+  std::unique_ptr<Fenced> fenced_;
+  std::shared_ptr<DeviceMemory> memory_;
+};
+
+/// Looks at every byte of all arenas after each step.
 class Watch : public StepObserver {
  public:
-  Watch(const Executable& exe, Fenced& arena) : exe_(exe), arena_(arena) {}
+  Watch(const Executable& exe, std::vector<WatchedArena>& arenas) : exe_(exe), arenas_(arenas) {}
 
   void before(const RunState&, std::uint32_t) override {}
   void after(const RunState& state, std::uint32_t step) override {
+    for (WatchedArena& arena : arenas_) look_at(arena, state, step);
+  }
+
+ private:
+  void look_at(WatchedArena& arena, const RunState& state, std::uint32_t step) {
     const Schedule& s = exe_.planned->schedule;
     // What the step could reach: its operands and its workspace, by their addresses.
     std::vector<std::uint32_t> operands = exe_.steps[step].buffers;
     if (exe_.steps[step].workspace >= 0)
       operands.push_back(static_cast<std::uint32_t>(exe_.steps[step].workspace));
+    for (const std::uint32_t b : exe_.steps[step].elsewhere) operands.push_back(b);
     for (std::uint32_t b : operands)
-      if (s.buffers[b].where == Where::Arena)
-        highest = std::max(highest, static_cast<std::uint64_t>(state.buffers[b] - arena_.data) +
+      if (s.buffers[b].where == Where::Arena && s.buffers[b].space == arena.space)
+        arena.highest =
+            std::max(arena.highest, static_cast<std::uint64_t>(state.buffers[b] - arena.data) +
                                         s.buffers[b].bytes);
-    std::vector<std::uint8_t> live(arena_.size(), 0), stays(arena_.size(), 0);
+    std::vector<std::uint8_t> live(arena.size(), 0), stays(arena.size(), 0);
     for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
       const Buffer& buf = s.buffers[b];
-      if (buf.where != Where::Arena || buf.first > step || buf.last < step) continue;
+      if (buf.where != Where::Arena || buf.space != arena.space) continue;
+      if (buf.first > step || buf.last < step) continue;
       std::uint64_t at = exe_.planned->plan.offsets[b];
       std::memset(live.data() + at, 1, buf.bytes);
       if (buf.last > step) std::memset(stays.data() + at, 1, buf.bytes);
     }
+    std::vector<std::byte> bytes = arena.read();
     std::uint64_t wrong = 0;
-    for (std::uint64_t k = 0; k < arena_.size(); ++k)
-      wrong += !live[k] && arena_.data[k] != kCanary;
-    ASSERT_EQ(wrong, 0u) << "step " << step << " wrote bytes that belong to nothing";
-    for (std::uint64_t k = 0; k < arena_.size(); ++k)
-      if (!stays[k]) arena_.data[k] = kCanary;
+    for (std::uint64_t k = 0; k < bytes.size(); ++k) wrong += !live[k] && bytes[k] != kCanary;
+    ASSERT_EQ(wrong, 0u) << "step " << step << " wrote bytes that belong to nothing in space "
+                         << int{arena.space};
+    for (std::uint64_t k = 0; k < bytes.size(); ++k)
+      if (!stays[k]) bytes[k] = kCanary;
+    arena.write(bytes);
   }
 
-  std::uint64_t highest = 0;  // end of the operands of all steps
-
- private:
   const Executable& exe_;
-  Fenced& arena_;
+  std::vector<WatchedArena>& arenas_;
 };
 
-void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
-                 const std::vector<std::pair<Expr, Expr>>& updates,
-                 const std::vector<Array>& arguments, CompileOptions options = {},
-                 double budget_part = 0) {
+void run_watched_once(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                      const std::vector<std::pair<Expr, Expr>>& updates,
+                      const std::vector<Array>& arguments, CompileOptions options,
+                      double budget_part) {
   options.threads = 2;
   FencedRun run(inputs, outputs, updates, arguments, options, true);
   const std::unique_ptr<Executable>& exe = run.exe;
@@ -64,9 +112,16 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
                                         static_cast<double>(exe->planned->plan.host().bytes)));
     EXPECT_NE(exe->planned->recomputed.empty(), exe->transfers.empty());
   }
-  Fenced arena(exe->planned->plan.host().bytes, 64);
   run.bind();
-  run.state.arenas = &arena.data;
+  const std::vector<ArenaPlan>& planned = exe->planned->plan.arenas;
+  std::vector<WatchedArena> arenas;
+  std::vector<std::byte*> addresses(planned.size(), nullptr);
+  for (Space space = 0; space < planned.size(); ++space) {
+    if (planned[space].bytes == 0 && space != kHostSpace) continue;
+    arenas.emplace_back(run, space, planned[space].bytes);
+    addresses[space] = arenas.back().data;
+  }
+  run.state.arenas = addresses.data();
   std::optional<OffloadFile> file;
   if (!exe->transfers.empty()) {
     file.emplace(std::filesystem::current_path().string())
@@ -75,13 +130,37 @@ void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outpu
   }
   bind_arena(*exe, run.state);
   std::memcpy(run.buffers[0], arguments[0].data, static_cast<std::size_t>(arguments[0].bytes()));
-  Watch watch(*exe, arena);
+  Watch watch(*exe, arenas);
   run.state.observer = &watch;
   make_ready(*exe);
   run_steps(*exe, run.state);
-  EXPECT_EQ((watch.highest + 63) / 64 * 64, exe->planned->plan.host().bytes);
-  EXPECT_TRUE(arena.intact());
+  for (const WatchedArena& arena : arenas) {
+    EXPECT_EQ((arena.highest + 63) / 64 * 64, planned[arena.space].bytes) << int{arena.space};
+    EXPECT_TRUE(arena.intact());
+  }
   for (const auto& h : run.held) EXPECT_TRUE(h->intact());
+}
+
+/// On the host, and scattered over the host and two devices.
+void run_watched(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
+                 const std::vector<std::pair<Expr, Expr>>& updates,
+                 const std::vector<Array>& arguments, CompileOptions options = {},
+                 double budget_part = 0) {
+  options.devices = host_only();
+  run_watched_once(inputs, outputs, updates, arguments, options, budget_part);
+  if (budget_part > 0) return;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<std::shared_ptr<Accelerator>> sims;
+    for (int k = 0; k < 2; ++k)
+      sims.push_back(
+          std::make_shared<SimDevice>(SimDevice::Options{.name = fmt::format("sim:{}", k)}));
+    options.devices = host_and(sims);
+    options.pin = [seed](std::uint32_t number, const Node&) {
+      return static_cast<DeviceId>(((number + 1) * (2 * seed + 1) * 0x9e3779b97f4a7c15 >> 40) % 3);
+    };
+    run_watched_once(inputs, outputs, updates, arguments, options, 0);
+  }
 }
 
 /// Dropout, an embedding, softmax and cross-entropy, with their gradients and updates.

@@ -99,19 +99,35 @@ class FencedRun {
       held.push_back(std::make_unique<Fenced>(bytes));
       return held.back()->data;
     };
+    there.clear();
+    const auto hold_on = [&](DeviceId device, std::uint64_t bytes, const std::byte* value) {
+      if (device == 0) {
+        std::byte* const here = hold(bytes);
+        if (value) std::memcpy(here, value, bytes);
+        return here;
+      }
+      there.push_back(lowered_->devices->accelerator(device).allocate(bytes, "a value"));
+      if (value) there.back()->write(there.back()->data(), value, bytes);
+      return there.back()->data();
+    };
+    const auto home_of = [&](const Buffer& buf) {
+      return buf.where == Where::Shared || buf.where == Where::Fresh
+                 ? g.node(g.inputs()[buf.index].value).device
+                 : DeviceId{0};
+    };
     for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
       const Buffer& buf = s.buffers[b];
       if (buf.where == Where::Shared && shared[buf.index]) {
         buffers[b] = shared[buf.index];
       } else if (buf.where == Where::Argument || buf.where == Where::Shared) {
         const Array& v = values_[buf.index];
-        buffers[b] = hold(static_cast<std::uint64_t>(v.bytes()));
-        std::memcpy(buffers[b], v.data, static_cast<std::size_t>(v.bytes()));
+        buffers[b] = hold_on(home_of(buf), static_cast<std::uint64_t>(v.bytes()), v.data);
         if (buf.where == Where::Shared) shared[buf.index] = buffers[b];
       } else if (buf.where == Where::Output || buf.where == Where::Fresh) {
-        buffers[b] = hold(buf.bytes);
+        buffers[b] = hold_on(home_of(buf), buf.bytes, nullptr);
       }
     }
+    open_queues();
     state.sizes = sizes_.data();
     state.buffers = buffers.data();
     state.descs = descs_.data();
@@ -161,10 +177,26 @@ class FencedRun {
 
   std::unique_ptr<Executable> exe;
   RunState state;
-  std::vector<std::byte*> buffers;            // set by bind; in the arena: by bind_arena
-  std::vector<std::unique_ptr<Fenced>> held;  // what of them is outside the arena
+  std::vector<std::byte*> buffers;                   // set by bind; in the arena: by bind_arena
+  std::vector<std::unique_ptr<Fenced>> held;         // what of them is outside the arena
+  std::vector<std::shared_ptr<DeviceMemory>> there;  // likewise, on devices
+
+  Accelerator& device(DeviceId d) const { return lowered_->devices->accelerator(d); }
 
  private:
+  void open_queues() {
+    queues_.clear();
+    queue_pointers_.assign(exe->marks.size(), nullptr);
+    for (std::size_t d = 1; d < exe->marks.size(); ++d) {
+      if (exe->marks[d] == 0) continue;
+      queues_.push_back(device(static_cast<DeviceId>(d)).open(exe->marks[d]));
+      queue_pointers_[d] = queues_.back().get();
+    }
+    state.queues = queue_pointers_.data();
+  }
+
+  std::vector<std::unique_ptr<CommandQueues>> queues_;
+  std::vector<CommandQueues*> queue_pointers_;
   CompileOptions options_;
   std::vector<Array> values_;  // arguments, then shared variables
   std::unique_ptr<Lowered> lowered_;

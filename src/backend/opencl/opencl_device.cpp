@@ -31,6 +31,7 @@ class OpenClMemory : public DeviceMemory {
     device_->claim(bytes, whose_);
     try {
       queue_ = device_->make_queue();
+      if (bytes == 0) add_slab(0, 1);  // kernels are given something
       for (std::uint64_t at = 0; at < bytes; at += slab) add_slab(at, std::min(slab, bytes - at));
       device_->check(opencl().clFinish(queue_.get()), "clFinish");
     } catch (const Error& e) {

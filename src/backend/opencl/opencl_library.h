@@ -24,9 +24,11 @@
   X(clGetProgramBuildInfo)                                                                         \
   X(clGetProgramInfo)                                                                              \
   X(clReleaseProgram)                                                                              \
-  X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clEnqueueNDRangeKernel)                 \
-      X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer) X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) \
-          X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject) X(clEnqueueMarkerWithWaitList)          \
+  X(clCreateKernel)                                                                                \
+  X(clReleaseKernel)                                                                               \
+  X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer)       \
+      X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clEnqueueMapBuffer)                          \
+          X(clEnqueueUnmapMemObject) X(clEnqueueMarkerWithWaitList)                                \
               X(clEnqueueBarrierWithWaitList) X(clGetEventInfo) X(clReleaseEvent) X(clRetainEvent) \
                   X(clFlush) X(clFinish)
 
