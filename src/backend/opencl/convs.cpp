@@ -18,33 +18,40 @@ std::array<std::int64_t, std::size(kSizes)> sizes_of(const ConvShape& s) {
           s.oh, s.ow, s.group_in(), s.group_out(), s.front, s.top, s.left};
 }
 
-// Functions that find an element of the images or of the result; -1: it lies in the padding, or no
-// window begins there. `k` and `n` are those of the product.
-constexpr const char* kOfImage = R"(typedef struct { int $FIELDS; } $NAME_sizes;
-// The element of an image that tap `tap` of channel `channel` meets in place `p` of the result.
-static long $NAME_image(long image, long channel, int tap, int p, const $NAME_sizes s) {
-  const int tx = tap % s.kw, ty = tap / s.kw % s.kh, tz = tap / s.kw / s.kh;
-  const int ox = p % s.ow, oy = p / s.ow % s.oh, oz = p / s.ow / s.oh;
-  const int x = ox * $SW - s.left + tx * $DW, y = oy * $SH - s.top + ty * $DH;
-  const int z = oz * $SD - s.front + tz * $DD;
-  if (x < 0 || x >= s.w || y < 0 || y >= s.h || z < 0 || z >= s.d) return -1;
-  return (((image * s.cg * $GROUPS + channel) * s.d + z) * s.h + y) * s.w + x;
-}
-// The element of the result that tap `tap` brings to place `q` of an image.
-static long $NAME_result(long image, long channel, int tap, int q, const $NAME_sizes s) {
-  const int tx = tap % s.kw, ty = tap / s.kw % s.kh, tz = tap / s.kw / s.kh;
-  const int x = q % s.w + s.left - tx * $DW, y = q / s.w % s.h + s.top - ty * $DH;
-  const int z = q / s.w / s.h + s.front - tz * $DD;
-  if (x < 0 || y < 0 || z < 0 || x % $SW != 0 || y % $SH != 0 || z % $SD != 0) return -1;
-  const int ox = x / $SW, oy = y / $SH, oz = z / $SD;
-  if (ox >= s.ow || oy >= s.oh || oz >= s.od) return -1;
-  return (((image * s.og * $GROUPS + channel) * s.od + oz) * s.oh + oy) * s.ow + ox;
-}
-)";
-
 void put(std::string& text, const std::string& name, const std::string& value) {
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
     text.replace(at, name.size(), value);
+}
+
+// The places of taps, of windows and of elements of images along the three axes; $P is k or n. What
+// an index of the product says alone is found once per tile: k_b and n_b are parts of the number of
+// an element, k_x and n_x (y, z) of its place.
+constexpr const char* kTap =
+    "const int tap = $P % taps; $P_x[t$P] = tap % kw * $DW; "
+    "$P_y[t$P] = tap / kw % kh * $DH; $P_z[t$P] = tap / kw / kh * $DD; ";
+constexpr const char* kWindow =
+    "const int p = $P % plane; $P_x[t$P] = p % ow * $SW - left; "
+    "$P_y[t$P] = p / ow % oh * $SH - top; $P_z[t$P] = p / ow / oh * $SD - front; ";
+constexpr const char* kElement =
+    "const int q = $P % area; $P_x[t$P] = q % w + left; "
+    "$P_y[t$P] = q / w % h + top; $P_z[t$P] = q / w / h + front; ";
+
+// The element of an image where a tap of a window is; -1: it lies in the padding.
+constexpr const char* kOfImage =
+    "const int x = n_x[tn] + k_x[tk], y = n_y[tn] + k_y[tk], u = n_z[tn] + k_z[tk]; "
+    "const long at = x < 0 || x >= w || y < 0 || y >= h || u < 0 || u >= d "
+    "? -1 : n_b[tn] + k_b[tk] + (u * h + y) * w + x;";
+// The element of the result that a tap brings to an element of an image; -1: no window begins
+// there.
+constexpr const char* kOfResult =
+    "const int x = n_x[tn] - k_x[tk], y = n_y[tn] - k_y[tk], u = n_z[tn] - k_z[tk]; "
+    "const int ox = x / $SW, oy = y / $SH, oz = u / $SD; "
+    "const long at = x < 0 || y < 0 || u < 0 || ox * $SW != x || oy * $SH != y || oz * $SD != u || "
+    "ox >= ow || oy >= oh || oz >= od ? -1 : n_b[tn] + k_b[tk] + (oz * oh + oy) * ow + ox;";
+
+std::string places(std::string text, const char* index) {
+  put(text, "$P", index);
+  return text;
 }
 
 /// A convolution or a gradient of it, as products of matrices, one per group. Operands are a and b
@@ -55,7 +62,7 @@ class ConvCall : public OpenClRoutine {
       : OpenClRoutine(site), kind_(kind), attrs_(site.node->attrs) {
     const ConvShape s = attrs_.sizes(kind, site.in[0], site.in[1], site.out[0]);
     const auto [m, n] = result(s);
-    tile_ = choose_tile(found(), m, n);
+    tile_ = choose_tile(found(), site.out[0].dtype, m, n);
     add(text(s, site.out[0].dtype));
   }
 
@@ -92,41 +99,41 @@ class ConvCall : public OpenClRoutine {
       t.args.push_back(OpenClKind::Memory);
       t.begin += fmt::format("  {0} += {0}0;\n", name);
     }
-    std::string fields;
     for (const char* name : kSizes) {
       t.parameters += fmt::format("const int {}, ", name);
       t.args.push_back(OpenClKind::Int);
-      fields += (fields.empty() ? "" : ", ") + std::string(name);
     }
-    t.begin += fmt::format(
-        "  const $NAME_sizes s = {{{}}};\n"
-        "  const int taps = kd * kh * kw, plane = od * oh * ow, area = d * h * w;\n",
-        fields);
+    t.begin += "  const int taps = kd * kh * kw, plane = od * oh * ow, area = d * h * w;\n";
+    t.of_k = {{"k_a", "long"}, {"k_b", "long"}, {"k_x", "int"}, {"k_y", "int"}, {"k_z", "int"}};
+    t.of_n = {{"n_b", "long"}, {"n_x", "int"}, {"n_y", "int"}, {"n_z", "int"}};
     const char* const turn = s.flip ? "(taps - 1 - tap)" : "tap";
-    const std::string at_b = opencl_load(dtype, "b", "at");
+    const std::string at_a = opencl_load(dtype, "a", "at"), at_b = opencl_load(dtype, "b", "at");
     switch (kind_) {
       case ConvKind::Forward:
         t.name = "conv";
         t.begin += "  const long M = og, N = (long)images * plane, K = (long)cg * taps;";
-        t.find_a = fmt::format(
-            "const int tap = k % taps; const long at = (z * M + m) * K + k - tap + {};", turn);
-        t.load_a = opencl_load(dtype, "b", "at");
-        t.find_b =
-            "const long at = $NAME_image(n / plane, z * cg + k / taps, k % taps, n % plane, s);";
-        t.load_b = opencl_load(dtype, "a", "at");
+        t.find_k =
+            places(kTap, "k") +
+            fmt::format("k_a[tk] = k - tap + {}; k_b[tk] = (z * cg + k / taps) * area;", turn);
+        t.find_n = places(kWindow, "n") + "n_b[tn] = n / plane * cg * $GROUPS * area;";
+        t.find_a = "const long at = (z * M + m) * K + k_a[tk];";
+        t.load_a = at_b;
+        t.find_b = kOfImage;
+        t.load_b = at_a;
         t.store = "const long at = ((n / plane * og * $GROUPS + z * og + m) * plane) + n % plane; ";
         t.may_not_count = pads(s);
         break;
       case ConvKind::GradInput:
         t.name = "conv_grad_input";
         t.begin += "  const long M = cg, N = (long)images * area, K = (long)og * taps;";
-        t.find_a = fmt::format(
-            "const int tap = k % taps; "
-            "const long at = ((z * og + k / taps) * M + m) * taps + {};",
-            turn);
-        t.load_a = opencl_load(dtype, "a", "at");
-        t.find_b =
-            "const long at = $NAME_result(n / area, z * og + k / taps, k % taps, n % area, s);";
+        t.find_k = places(kTap, "k") + fmt::format(
+                                           "k_a[tk] = (z * og + k / taps) * M * taps + {}; "
+                                           "k_b[tk] = (z * og + k / taps) * plane;",
+                                           turn);
+        t.find_n = places(kElement, "n") + "n_b[tn] = n / area * og * $GROUPS * plane;";
+        t.find_a = "const long at = k_a[tk] + m * taps;";
+        t.load_a = at_a;
+        t.find_b = kOfResult;
         t.load_b = at_b;
         t.store = "const long at = ((n / area * cg * $GROUPS + z * cg + m) * area) + n % area; ";
         t.may_not_count = true;
@@ -134,11 +141,14 @@ class ConvCall : public OpenClRoutine {
       default:
         t.name = "conv_grad_weight";
         t.begin += "  const long M = og, N = (long)cg * taps, K = (long)images * plane;";
-        t.find_a = "const long at = (k / plane * og * $GROUPS + z * og + m) * plane + k % plane;";
+        t.find_k = places(kWindow, "k") +
+                   "k_a[tk] = k / plane * og * $GROUPS * plane + p; "
+                   "k_b[tk] = k / plane * cg * $GROUPS * area;";
+        t.find_n = places(kTap, "n") + "n_b[tn] = (z * cg + n / taps) * area;";
+        t.find_a = "const long at = k_a[tk] + (z * og + m) * plane;";
         t.load_a = at_b;
-        t.find_b =
-            "const long at = $NAME_image(k / plane, z * cg + n / taps, n % taps, k % plane, s);";
-        t.load_b = opencl_load(dtype, "a", "at");
+        t.find_b = kOfImage;
+        t.load_b = at_a;
         t.b_along_k = true;
         t.store = fmt::format(
             "const int tap = n % taps; const long at = (z * M + m) * N + n - tap + {}; ", turn);
@@ -146,9 +156,6 @@ class ConvCall : public OpenClRoutine {
     }
     t.store += opencl_store(dtype, "c", "at", "sum", t.helpers);
     OpenClText out = tiled_text(t, tile_, found());
-    std::string functions = kOfImage;
-    put(functions, "$FIELDS", fields);
-    out.body = functions + out.body;
     const std::pair<const char*, std::int64_t> constants[] = {
         {"$GROUPS", s.groups}, {"$SD", s.sd}, {"$SH", s.sh}, {"$SW", s.sw},
         {"$DD", s.dd},         {"$DH", s.dh}, {"$DW", s.dw}};

@@ -15,7 +15,7 @@ class ProductCall : public OpenClRoutine {
  public:
   ProductCall(const CallSite& site, Epilogue epilogue) : OpenClRoutine(site), epilogue_(epilogue) {
     const native::Product p(site.in[0], site.in[1], site.out[0]);
-    tile_ = choose_tile(found(), p.gemm.m, p.gemm.n);
+    tile_ = choose_tile(found(), site.out[0].dtype, p.gemm.m, p.gemm.n);
     add(text(p, site.out[0].dtype));
   }
 

@@ -11,7 +11,7 @@ constexpr const char* kText = R"(__kernel __attribute__((reqd_work_group_size($I
 void $NAME(const int go, $PARAMETERS const int last) {
   __local $T as[$TK][$TM + 1];
   __local $T bs[$TK][$TN + 1];
-$ODD_DECLARED  if (!go) return;
+$ODD_DECLARED$ARRAYS  if (!go) return;
   const long z = get_group_id(2);
 $BEGIN
   const int item = get_local_id(1) * $IX + get_local_id(0);
@@ -20,8 +20,8 @@ $BEGIN
   $T sums[$RM][$RN];
   for (int i = 0; i < $RM; ++i)
     for (int j = 0; j < $RN; ++j) sums[i][j] = 0;
-  for (long k0 = 0; k0 < K; k0 += $TK) {
-$ODD_RESET    for (int e = item; e < $TM * $TK; e += $ITEMS) {
+$FILL_N  for (long k0 = 0; k0 < K; k0 += $TK) {
+$FILL_K$ODD_RESET    for (int e = item; e < $TM * $TK; e += $ITEMS) {
       const int tm = $A_TM, tk = $A_TK;
       const long m = m0 + tm, k = k0 + tk;
       $T value = 0;
@@ -66,15 +66,28 @@ constexpr const char* kOddUsed = R"(    if (odd) {
       for (long k = k0; k < min(k0 + $TK, K); ++k)
         for (int i = 0; i < $RM; ++i)
           for (int j = 0; j < $RN; ++j) {
-            const long m = m0 + row + i * $IY, n = n0 + column + j * $IX;
+            const int tk = k - k0, tn = column + j * $IX;
+            const long m = m0 + row + i * $IY, n = n0 + tn;
             if (m < M && n < N) {
               $FIND_B
               if (at < 0) continue;
-              const $T x = as[k - k0][row + i * $IY], y = bs[k - k0][column + j * $IX];
-              sums[i][j] = $FMA_XY;
+              const $T of_a = as[tk][row + i * $IY], of_b = bs[tk][tn];
+              sums[i][j] = $FMA_ODD;
             }
           }
     } else
+)";
+
+constexpr const char* kFillN = R"(  for (int tn = item; tn < $TN; tn += $ITEMS) {
+    const long n = n0 + tn;
+    $FIND_N
+  }
+)";
+constexpr const char* kFillK = R"(    for (int tk = item; tk < $TK; tk += $ITEMS) {
+      const long k = k0 + tk;
+      $FIND_K
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
 )";
 
 void put(std::string& text, const std::string& name, const std::string& value) {
@@ -84,7 +97,9 @@ void put(std::string& text, const std::string& name, const std::string& value) {
 
 }  // namespace
 
-ProductTile choose_tile(const OpenClFound& device, std::int64_t m, std::int64_t n) {
+ProductTile choose_tile(const OpenClFound& device, DType dtype, std::int64_t m, std::int64_t n) {
+  // A processor has one item to a group, which keeps its tile in caches and runs along columns.
+  if (!device.gpu) return {m <= 8 ? 8 : 32, n <= 16 ? 16 : 64, dtype == DType::F64 ? 32 : 64, 1, 1};
   if (device.most_items < 256) return {8, 8, 8, 8, 8};
   if (m <= 16 || n <= 16) return {16, 16, 32, 16, 16};
   if (m <= 32 || n <= 32) return {32, 32, 16, 16, 16};
@@ -110,6 +125,16 @@ OpenClText tiled_text(const TiledProduct& p, const ProductTile& tile, const Open
       odd ? "    if (item == 0) odd = 0;\n    barrier(CLK_LOCAL_MEM_FENCE);\n" : "");
   put(text, "$ODD_SEEN", odd ? "      if (!isfinite(value)) atomic_or(&odd, 1);\n" : "");
   put(text, "$ODD_USED", odd ? kOddUsed : "");
+  std::string arrays;
+  for (const auto& [name, type] : p.of_k)
+    arrays += fmt::format("  __local {} {}[$TK];\n", type, name);
+  for (const auto& [name, type] : p.of_n)
+    arrays += fmt::format("  __local {} {}[$TN];\n", type, name);
+  put(text, "$ARRAYS", arrays);
+  put(text, "$FILL_N", p.of_n.empty() ? "" : kFillN);
+  put(text, "$FILL_K", p.of_k.empty() ? "" : kFillK);
+  put(text, "$FIND_N", p.find_n);
+  put(text, "$FIND_K", p.find_k);
   put(text, "$COUNTS", odd ? "if (at >= 0)" : "");
   put(text, "$PARAMETERS", p.parameters);
   put(text, "$BEGIN", p.begin);
@@ -122,7 +147,7 @@ OpenClText tiled_text(const TiledProduct& p, const ProductTile& tile, const Open
   put(text, "$A_TK", p.a_along_k ? "e % $TK" : "e / $TM");
   put(text, "$B_TN", p.b_along_k ? "e / $TK" : "e % $TN");
   put(text, "$B_TK", p.b_along_k ? "e % $TK" : "e / $TN");
-  put(text, "$FMA_XY", fma("x", "y"));
+  put(text, "$FMA_ODD", fma("of_a", "of_b"));
   put(text, "$FMA", fma("a[i]", "b[j]"));
   const std::pair<const char*, int> numbers[] = {{"$TM", tile.rows},
                                                  {"$TN", tile.columns},

@@ -19,8 +19,12 @@ struct TiledProduct {
   std::vector<OpenClKind> args;
   std::map<std::string, std::string> helpers;
   std::string begin;  // statements before all else; `z` is the number of the matrix
+  /// What is known of k, and of n, alone: arrays in local memory, by name and type, and statements
+  /// that fill in their element tk, or tn.
+  std::vector<std::pair<std::string, std::string>> of_k, of_n;
+  std::string find_k, find_n;
   /// Statements that find elements (m, k) of a and (k, n) of b, and expressions of the type of sums
-  /// that give them.
+  /// that give them; k = k0 + tk, n = n0 + tn.
   std::string find_a, load_a, find_b, load_b;
   std::string store;                         // statements that keep `sum` for (m, n)
   bool a_along_k = true, b_along_k = false;  // how they lie in memory
@@ -33,7 +37,7 @@ struct ProductTile {
   int rows = 64, columns = 64, depth = 16, items_y = 16, items_x = 16;
 };
 /// For a result of m x n elements.
-ProductTile choose_tile(const OpenClFound& device, std::int64_t m, std::int64_t n);
+ProductTile choose_tile(const OpenClFound& device, DType dtype, std::int64_t m, std::int64_t n);
 
 OpenClText tiled_text(const TiledProduct& product, const ProductTile& tile,
                       const OpenClFound& device);
