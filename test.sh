@@ -50,6 +50,7 @@ step "C++ tests" cpp_tests
 step "outside C++ program" tests/install/run.sh
 step "Python tests" .venv/bin/python -m pytest -q -n "$(nproc)" --dist worksteal tests/python
 step "scattered over devices" tests/devices.sh
+step "on an OpenCL device" tests/opencl.sh
 step "other instruction sets" tests/instruction_sets.sh
 step "C++ tests under sanitizers" tests/sanitize/run.sh
 

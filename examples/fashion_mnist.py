@@ -1,6 +1,7 @@
 """Trains a small VGG on Fashion-MNIST, saves it, loads it back and classifies a few test images.
 
-python examples/fashion_mnist.py [--epochs N] [--batch N] [--device NAME] [--data FOLDER] [--out FOLDER]
+python examples/fashion_mnist.py [--epochs N] [--batch N] [--device NAME] [--data FOLDER]
+                                 [--out FOLDER]
 """
 
 import argparse

@@ -91,6 +91,9 @@ nb::object dlpack(nb::handle self, nb::kwargs kwargs) {
 
 void bind_shared(nb::module_& m) {
   using nb::arg;
+  method(
+      tensor_shared_variable_type, "restore", [](nb::handle self) { shared_of(self)->restore(); },
+      "After a device has failed: the value is the copy of FunctionOptions::snapshot again.");
   method(tensor_shared_variable_type, "get_value", get_value, arg("borrow") = false,
          arg("return_internal_type") = false,
          "The value as a NumPy array: a copy, or with borrow=True the storage itself (updates then "

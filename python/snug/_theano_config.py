@@ -283,6 +283,13 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "tex
 
 def _set_device(flags: _Flags, value: str) -> str:
     if value.startswith(_GPUS):
+        for device in _core.devices()["devices"]:
+            if device["kind"] == "gpu":
+                snug_config.device = device["name"]
+                if not flags.said_cpu:
+                    flags.said_cpu = True
+                    say(f"device = {value!r} means {device['name']} here, {device['model']}")
+                return value
         if flags.values["force_device"]:
             raise Bad(f"{value!r} is not there, and force_device is set")
         if not flags.said_cpu:

@@ -20,6 +20,8 @@ std::string memory_type(DType t) {
   return t == DType::BF16 ? "ushort" : opencl_type(t);
 }
 
+constexpr int kFew = 32;  // terms of a sum that are added up first
+
 bool is_arg(ReduceOp r) { return r == ReduceOp::ArgMax || r == ReduceOp::ArgMin; }
 
 std::string identity(ReduceOp op, DType t) {
@@ -143,6 +145,14 @@ class Emitter {
     }
     for (std::uint32_t i = p.begin; i < p.end; ++i) instr(i);
     while (depth_ > 1) --depth_, line("}}");
+    for (std::uint32_t i = p.begin; i < p.end; ++i)
+      if (is_long_sum(s_.body[i])) line("v{0} = v{0} + part{0};", i);
+  }
+
+  /// A sum of floats is one of sums of a few: its error grows with the number of these.
+  bool is_long_sum(const Instr& in) const {
+    return in.prim == Prim::Reduce && static_cast<ReduceOp>(in.integer) == ReduceOp::Sum &&
+           is_float(s_.body[in.a].dtype);
   }
 
   void loop(std::size_t axis) {
@@ -239,6 +249,7 @@ class Emitter {
       line("{} best{} = 0;", opencl_type(t), i);
     } else {
       line("{} v{} = {};", opencl_type(t), i, identity(op, t));
+      if (is_long_sum(in)) line("{} part{} = 0; int count{} = 0;", opencl_type(t), i, i);
     }
   }
 
@@ -254,6 +265,12 @@ class Emitter {
       line("  best{} = {};", i, x);
       line("  v{} = {};", i, flat(s_.outer));
       line("}}");
+      return;
+    }
+    if (is_long_sum(in)) {
+      line("part{0} = part{0} + {1};", i, x);
+      line("if (++count{0} == {1}) {{ v{0} = v{0} + part{0}; part{0} = 0; count{0} = 0; }}", i,
+           kFew);
       return;
     }
     constexpr Prim kSteps[] = {Prim::Add, Prim::Mul, Prim::Max, Prim::Min, Prim::Max, Prim::Min};

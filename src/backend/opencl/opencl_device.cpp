@@ -211,6 +211,11 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
       return has_dtype(in.dtype) && opencl_has(in.prim, t);
     });
   }
+  if (has(*node.op, kReduction) && !context_->found().fp64 && is_float(node.types[0].dtype)) {
+    // Sums are added up in float64.
+    const auto op = static_cast<ReduceOp>(node.attrs.integer("reduce"));
+    return op != ReduceOp::Sum && op != ReduceOp::Prod;
+  }
   return has(*node.op, kReduction) || find_library(library(), node) != nullptr;
 }
 

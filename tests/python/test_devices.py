@@ -1,0 +1,165 @@
+"""Functions on an OpenCL device: options, budgets, training, what is said."""
+
+import multiprocessing
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import snug
+import snug.tensor as T
+from snug import nn
+
+TOOL = Path(sys.executable).parent / "snug"
+THERE = [d.name for d in snug.devices() if d.name != "cpu"]
+pytestmark = pytest.mark.skipif(not THERE, reason=f"no OpenCL device: {snug.devices().trouble}")
+
+
+def chain(device, **options):
+    x = T.matrix("x")
+    w = snug.shared(np.eye(4, dtype="float32") * 0.5, "w")
+    loss = T.tanh(T.dot(x, w)).sum()
+    update = (w, w - 0.1 * T.grad(loss, w))
+    return snug.function([x], loss, updates=[update], device=device, **options), w
+
+
+def test_a_function_on_a_device_agrees_with_the_host():
+    values = np.linspace(-2, 2, 20, dtype="float32").reshape(5, 4)
+    (here, w), (there, v) = chain("cpu"), chain("opencl:0")
+    for _ in range(3):
+        np.testing.assert_allclose(here(values), there(values), rtol=1e-5)
+    np.testing.assert_allclose(w.get_value(), v.get_value(), rtol=1e-5)
+
+
+def test_the_setting_holds_for_functions_made_from_now_on():
+    x = T.vector("x")
+    with snug.config.change_flags(device="opencl:0"):
+        f = snug.function([x], T.exp(x))
+    g = snug.function([x], T.exp(x))
+    assert "kernel@1" in f.explain() and "kernel@1" not in g.explain()
+    np.testing.assert_allclose(f([0.0, 1.0]), [1, np.e], rtol=1e-6)
+
+
+def test_devices_are_listed():
+    names = [d.name for d in snug.devices()]
+    assert names[:2] == ["cpu", "opencl:0"]
+    told = subprocess.run([TOOL, "devices"], capture_output=True, text=True, check=True).stdout
+    assert told.rstrip() == repr(snug.devices())
+    assert re.search(r"^opencl:0 +(cpu|gpu) +[\d.]+ GiB", told, re.MULTILINE)
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(ValueError, match="there is no device 'moon'"):
+        snug.config.device = "moon"
+    with pytest.raises(RuntimeError, match="no device 'opencl:77'; there are: cpu, opencl:0"):
+        chain("opencl:77")
+
+
+def test_a_budget_for_each_device():
+    f, _ = chain("opencl:0", memory={"opencl:0": "1MiB", "cpu": "1MiB"})
+    plan = f.memory((5, 4))
+    assert plan.peak <= 2**20
+    with pytest.raises(MemoryError, match=r"opencl:0: needs .* the budget is 100 B"):
+        chain("opencl:0", memory={"opencl:0": 100})[0](np.ones((5, 4), "float32"))
+    with pytest.raises(ValueError, match="'gpu=1GiB' is no budget of a device of the function"):
+        chain("opencl:0", memory={"gpu": "1GiB"})
+
+
+def test_slices_of_a_batch_are_on_the_device():
+    f, _ = chain("opencl:0", micro_batches=2)
+    g, _ = chain("cpu")
+    values = np.ones((6, 4), "float32")
+    np.testing.assert_allclose(f(values), g(values), rtol=1e-6)
+    assert "loop@1" in f.explain()
+
+
+def test_training_a_network():
+    rng = np.random.default_rng(3)
+    x = rng.random((64, 1, 8, 8)).astype("float32")
+    y = rng.integers(0, 3, 64)
+
+    def losses(device):
+        model = nn.Sequential(
+            nn.Conv2d(4, 3, pad="half"),
+            nn.BatchNorm(),
+            nn.Activation("relu"),
+            nn.MaxPool(2),
+            nn.Flatten(),
+            nn.Dense(3),
+        )
+        made = nn.fit(
+            model, (x, y), batch=16, epochs=2, device=device, seed=1, rate=0.01, progress="silent"
+        )
+        return [epoch.loss for epoch in made.epochs]
+
+    np.testing.assert_allclose(losses("opencl:0"), losses("cpu"), rtol=1e-4)
+
+
+def test_random_numbers_are_those_of_the_host():
+    stream = T.shared_randomstreams.RandomStreams(7)
+    u = stream.uniform((1000,))
+    here = snug.function([], u, no_default_updates=True)()
+    there = snug.function([], u, no_default_updates=True, device="opencl:0")()
+    np.testing.assert_array_equal(here, there)
+
+
+def in_child(f, values, queue):
+    try:
+        f(values)
+    except Exception as e:
+        queue.put(f"{type(e).__name__}: {e}")
+    else:
+        queue.put("it ran")
+
+
+def test_a_forked_child_is_told_at_once():
+    f, _ = chain("opencl:0")
+    values = np.ones((5, 4), "float32")
+    f(values)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(f, values, queue))
+    child.start()
+    said = queue.get(timeout=20)
+    child.join(20)
+    assert "opencl:0 is of the process that forked this one" in said
+
+
+def child(program, vendors):
+    """What a process prints that has the drivers of a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import snug, snug.tensor as T\n" + program],
+        env={"OCL_ICD_VENDORS": str(vendors), "PATH": "/usr/bin:/bin", "HOME": str(vendors)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_a_driver_all_else_works(tmp_path):
+    said = child(
+        "x = T.vector()\n"
+        "print(snug.function([x], x + 1)([1.0])[0], len(snug.devices()), snug.devices().trouble)\n"
+        "try: snug.function([x], x, device='opencl:0')\n"
+        "except RuntimeError as e: print(e)\n",
+        tmp_path,
+    )
+    assert said.startswith("2.0 1 the OpenCL library finds no driver: install that of the card")
+    assert "there is no device 'opencl:0'; there are: cpu; the OpenCL library finds no" in said
+
+
+def test_a_driver_that_crashes_while_it_is_asked(tmp_path):
+    # A driver is a library that the file of a vendor names: this one ends the process.
+    source = tmp_path / "crash.c"
+    source.write_text(
+        "#include <stdlib.h>\n__attribute__((constructor)) static void f(void) { abort(); }\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcrash.so", source], check=True)
+    (tmp_path / "crash.icd").write_text(f"{tmp_path}/libcrash.so\n")
+    assert child("print(len(snug.devices()), snug.devices().trouble)", tmp_path) == (
+        "1 an OpenCL driver crashed while it was asked for its devices (Aborted)\n"
+    )
