@@ -12,6 +12,7 @@
 #include "backend/native/copy.h"
 #include "backend/native/parallel.h"
 #include "backend/onednn/routines.h"
+#include "backend/opencl/opencl_device.h"
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
@@ -315,6 +316,8 @@ void copy_elements(const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_de
                    const std::byte* from, int threads) {
   native::copy(to_desc, to, from_desc, from, threads);
 }
+
+bool has_device_form(const OpDef& op) { return opencl_has_op(op); }
 
 std::vector<std::string_view> libraries_of(const OpDef& op) {
   std::vector<std::string_view> found;

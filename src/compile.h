@@ -90,6 +90,8 @@ void with_libraries(const Executable& executable, F&& run) {
 void copy_elements(const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_desc,
                    const std::byte* from, int threads);
 
+/// Whether devices beside the host compute an op.
+bool has_device_form(const OpDef& op);
 /// The libraries that compute an op on the host, the first choice first.
 std::vector<std::string_view> libraries_of(const OpDef& op);
 

@@ -29,4 +29,8 @@ std::vector<std::string_view> ways_to_run(const OpDef& op) {
   return ways;
 }
 
+bool runs_on_devices(const OpDef& op) {
+  return ways_to_run(op).empty() || has_device_form(op);  // none: it is written out, or a size
+}
+
 }  // namespace snug

@@ -19,6 +19,16 @@ std::shared_ptr<OpenClDevice> first_device() {
   return device;
 }
 
+/// The same, taken for a card: kernels are laid out as for one.
+std::shared_ptr<OpenClDevice> as_card() {
+  static const auto device = [] {
+    OpenClFound found = first_device()->found();
+    found.gpu = true;
+    return std::make_shared<OpenClDevice>(found);
+  }();
+  return device;
+}
+
 class OpenCl : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -26,27 +36,26 @@ class OpenCl : public ::testing::Test {
   }
   static OpenClDevice& device() { return *first_device(); }
 
-  /// Runs on the device.
-  static std::vector<Memory> run(const Launch& launch) {
+  static std::vector<Memory> run(const Launch& launch, OpenClDevice& device) {
     const KernelSpec& s = launch.spec;
-    std::unique_ptr<PreparedCall> kernel = device().prepare(s, launch.ints);
+    std::unique_ptr<PreparedCall> kernel = device.prepare(s, launch.ints);
     kernel->make_ready();
     std::vector<std::shared_ptr<DeviceMemory>> memory;
     std::vector<std::byte*> operands;
     for (std::size_t o = 0; o < s.operands.size(); ++o) {
       const Memory& m = launch.memory[o];
-      memory.push_back(device().allocate(m.bytes.size(), "an operand"));
+      memory.push_back(device.allocate(m.bytes.size(), "an operand"));
       memory[o]->write(memory[o]->data(), m.bytes.data(), m.bytes.size());
       const std::int32_t alias = s.operands[o].may_alias;
       operands.push_back(alias >= 0 ? operands[alias] : memory[o]->data() + m.first);
     }
-    const auto workspace = device().allocate(std::max<std::uint64_t>(kernel->workspace, 1), "w");
+    const auto workspace = device.allocate(std::max<std::uint64_t>(kernel->workspace, 1), "w");
     RunArgs args;
     args.in = operands.data();
     args.in_count = static_cast<std::uint32_t>(operands.size());
     args.ints = launch.ints;
     args.workspace = workspace->data();
-    const auto queues = device().open(1);
+    const auto queues = device.open(1);
     queues->run(*kernel, args);
     queues->finish();
     std::vector<Memory> out = launch.memory;
@@ -59,8 +68,16 @@ class OpenCl : public ::testing::Test {
   static void expect_interpreted(const Launch& launch, double factor = 0.5, double scale = 0) {
     const KernelSpec& s = launch.spec;
     verify(s);
-    std::vector<Memory> got = run(launch);
-    std::vector<Memory> want = launch.run(nullptr, 0, launch.points());
+    const std::vector<Memory> want = launch.run(nullptr, 0, launch.points());
+    expect_equal(launch, run(launch, device()), want, factor, scale);
+    const bool reduces = std::any_of(s.body.begin(), s.body.end(),
+                                     [](const Instr& in) { return in.prim == Prim::Reduce; });
+    if (reduces) expect_equal(launch, run(launch, *as_card()), want, factor, scale);
+  }
+
+  static void expect_equal(const Launch& launch, const std::vector<Memory>& got,
+                           const std::vector<Memory>& want, double factor, double scale) {
+    const KernelSpec& s = launch.spec;
     for (std::size_t o = 0; o < s.operands.size(); ++o) {
       DType t = s.operands[o].dtype;
       std::size_t width = size_of(t);
@@ -143,6 +160,18 @@ TEST_F(OpenCl, RowReductionsOverTenColumns) {
   expect_interpreted(Launch(empty, {4, 0}, {{1, 1}, {}, {}}));
 }
 
+TEST_F(OpenCl, LongRows) {
+  for (DType t : {DType::F32, DType::F16, DType::I32}) {
+    KernelSpec all =
+        reductions({ReduceOp::Sum, ReduceOp::Max, ReduceOp::ArgMax, ReduceOp::ArgMin}, t, kRun);
+    for (const std::int64_t columns : {64, 127, 1000})
+      expect_interpreted(
+          Launch(all, {5, columns}, {{columns, 1}, {}, {}, {}, {}}, is_float(t) && columns < 1000),
+          few_ulp(t), static_cast<double>(columns));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_F(OpenCl, BlocksOfAReduction) {
   for (ReduceOp op : {ReduceOp::Sum, ReduceOp::ArgMax}) {
     SpecBuilder b;
@@ -176,6 +205,7 @@ TEST_F(OpenCl, SoftmaxInThreePhases) {
   b.phase(true);
   expect_interpreted(Launch(b.spec, {33, 19}, {{20, 1}, {19, 1}}), few_ulp(DType::F32));
   expect_interpreted(Launch(b.spec, {33, 19}, {{20, 1}, {19, 1}}, true), few_ulp(DType::F32));
+  expect_interpreted(Launch(b.spec, {7, 300}, {{300, 1}, {300, 1}}), few_ulp(DType::F32));
 }
 
 TEST_F(OpenCl, DropoutWithPhilox) {

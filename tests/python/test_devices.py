@@ -163,3 +163,30 @@ def test_a_driver_that_crashes_while_it_is_asked(tmp_path):
     assert child("print(len(snug.devices()), snug.devices().trouble)", tmp_path) == (
         "1 an OpenCL driver crashed while it was asked for its devices (Aborted)\n"
     )
+
+
+def test_ctrl_c_is_not_lost_to_the_driver(tmp_path):
+    # The compiler inside of a driver takes the signal when it first runs.
+    (tmp_path / "cache").mkdir()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, signal, time, numpy, snug, snug.tensor as T\n"
+            "x = T.vector()\n"
+            "f = snug.function([x], T.exp(x * 3.25 + 1).sum(), device='opencl:0')\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "f(numpy.ones(3, 'float32')), f(numpy.ones(300000, 'float32'))\n"
+            "try: os.kill(os.getpid(), signal.SIGINT); time.sleep(5)\n"
+            "except KeyboardInterrupt: print('interrupted')\n",
+        ],
+        env={
+            "POCL_CACHE_DIR": str(tmp_path / "cache"),
+            "SNUG_CACHE_DIR": "",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr

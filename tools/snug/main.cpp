@@ -112,6 +112,11 @@ int list_ops() {
   std::vector<Row> rows;
   for (const OpDef* op : snug::all_ops()) rows.push_back({op->name, std::string(op->doc)});
   print_table(rows);
+  std::vector<std::string_view> host;
+  for (const OpDef* op : snug::all_ops())
+    if (!snug::runs_on_devices(*op)) host.push_back(op->name);
+  fmt::print("\nOn the host alone, also where a function has another device: {}\n",
+             fmt::join(host, ", "));
   return 0;
 }
 
@@ -124,6 +129,7 @@ int show_op(const std::string& name) {
       {"outputs", fmt::format("{}", op.outputs)},
       {"traits", fmt::format("{}", fmt::join(trait_names(op), ", "))},
       {"runs as", fmt::format("{}", fmt::join(snug::ways_to_run(op), ", "))},
+      {"devices", snug::runs_on_devices(op) ? "OpenCL" : "the host alone, with copies"},
       {"gradient", op.grad ? "yes" : fmt::format("none: {}", op.no_grad)},
   };
   if (op.samples.numpy) rows.push_back({"numpy", op.samples.numpy});

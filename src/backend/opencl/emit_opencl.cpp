@@ -55,6 +55,7 @@ class Emitter {
     const std::string head = signature(text.args);
     depth_ = 1;
     sizes();
+    if (m_.group) trees();
     point();
     for (const KernelSpec::Phase& p : s_.phases) phase(p);
     text.body = head + out_ + "}\n";
@@ -124,8 +125,10 @@ class Emitter {
 
   /// The outer indices of this work item.
   void point() {
-    line("if (get_global_id(0) >= end) return;");
-    line("const {0} point = ({0})get_global_id(0);", index());
+    const char* const which = m_.group ? "get_group_id" : "get_global_id";
+    line("if ({}(0) >= end) return;", which);
+    line("const {0} point = ({0}){1}(0);", index(), which);
+    if (m_.group) line("const int item = get_local_id(0);");
     std::string rest = "point";
     for (std::size_t axis = s_.outer; axis-- > 1;) {
       line("const {} r{} = {} / {};", index(), axis, rest, extent(axis));
@@ -140,13 +143,104 @@ class Emitter {
     if (p.inner) {
       for (std::uint32_t i = p.begin; i < p.end; ++i)
         if (s_.body[i].prim == Prim::Reduce) start_reduce(i);
-      for (std::size_t axis = s_.outer; axis < s_.rank(); ++axis) loop(axis);
-      if (s_.outer == s_.rank()) line("{{"), ++depth_;
+      if (m_.group)
+        shared_loop();
+      else
+        for (std::size_t axis = s_.outer; axis < s_.rank(); ++axis) loop(axis);
+      if (s_.outer == s_.rank() && !m_.group) line("{{"), ++depth_;
     }
-    for (std::uint32_t i = p.begin; i < p.end; ++i) instr(i);
+    const bool by_one = m_.group && !p.inner;
+    if (by_one) wait_before_stores(p);
+    for (std::uint32_t i = p.begin; i < p.end; ++i) {
+      if (by_one && s_.body[i].prim == Prim::Store) line("if (item == 0)");
+      instr(i);
+    }
     while (depth_ > 1) --depth_, line("}}");
     for (std::uint32_t i = p.begin; i < p.end; ++i)
       if (is_long_sum(s_.body[i])) line("v{0} = v{0} + part{0};", i);
+    if (!m_.group) return;
+    for (std::uint32_t i = p.begin; i < p.end; ++i)
+      if (s_.body[i].prim == Prim::Reduce) join(i);
+    line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
+  }
+
+  /// One item stores what all have computed, from values that may be in the same memory.
+  void wait_before_stores(const KernelSpec::Phase& p) {
+    for (std::uint32_t i = p.begin; i < p.end; ++i)
+      if (s_.body[i].prim == Prim::Store) {
+        line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
+        return;
+      }
+  }
+
+  /// Local memory in which the items of a group join what they have reduced.
+  void trees() {
+    for (std::uint32_t i = 0; i < s_.body.size(); ++i) {
+      if (s_.body[i].prim != Prim::Reduce) continue;
+      const DType t = s_.body[s_.body[i].a].dtype;
+      line("__local {} tree{}[{}];", opencl_type(t), i, m_.items);
+      if (is_arg(static_cast<ReduceOp>(s_.body[i].integer)))
+        line("__local long where{}[{}];", i, m_.items);
+    }
+  }
+
+  /// The inner points in C order, an item taking every so many of them.
+  void shared_loop() {
+    const std::size_t first = s_.outer;
+    std::string count = "1";
+    const std::string length = s_.block ? fmt::format("(min({1}, (i0 + 1) * {0}) - i0 * {0})",
+                                                      constant(s_.block), extent(first))
+                                        : "";
+    for (std::size_t axis = first; axis < s_.rank(); ++axis)
+      count = fmt::format("{} * {}", count, s_.block && axis == first ? length : extent(axis));
+    line("for ({0} at = item; at < {1}; at += {2}) {{", index(), count, m_.items);
+    ++depth_;
+    std::string rest = "at";
+    for (std::size_t axis = s_.rank(); axis-- > first + 1;) {
+      line("const {} q{} = {} / {};", index(), axis, rest, extent(axis));
+      line("const {} i{} = {} - q{} * {};", index(), axis, rest, axis, extent(axis));
+      rest = fmt::format("q{}", axis);
+    }
+    if (first < s_.rank())
+      line("const {} i{} = {}{};", index(), first, rest,
+           s_.block ? " + i0 * " + constant(s_.block) : "");
+  }
+
+  /// All items have what the group has reduced, joined in one order.
+  void join(std::uint32_t i) {
+    const Instr& in = s_.body[i];
+    const auto op = static_cast<ReduceOp>(in.integer);
+    const DType t = s_.body[in.a].dtype;
+    const bool arg = is_arg(op);
+    line("tree{0}[item] = {1}{0};", i, arg ? "best" : "v");
+    if (arg) line("where{0}[item] = v{0};", i);
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    line("for (int half_ = {} / 2; half_ > 0; half_ /= 2) {{", m_.items);
+    ++depth_;
+    line("if (item < half_) {{");
+    ++depth_;
+    line("const {0} a_ = tree{1}[item], b_ = tree{1}[item + half_];", opencl_type(t), i);
+    if (arg) {
+      line("const long x_ = where{0}[item], y_ = where{0}[item + half_];", i);
+      const char* const nan_a = is_float(t) ? "isnan(a_)" : "0";
+      const char* const nan_b = is_float(t) ? "isnan(b_)" : "0";
+      line(
+          "const int better_ = {1} ? !{0} || y_ < x_ : !{0} && (b_ {2} a_ || (b_ == a_ && y_ < "
+          "x_));",
+          nan_a, nan_b, op == ReduceOp::ArgMax ? '>' : '<');
+      line("if (y_ >= 0 && (x_ < 0 || better_)) {{");
+      line("  tree{}[item] = b_;", i);
+      line("  where{}[item] = y_;", i);
+      line("}}");
+    } else {
+      line("tree{}[item] = {};", i, expr_.arithmetic(kSteps[in.integer], t, "a_", "b_", ""));
+    }
+    --depth_;
+    line("}}");
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    --depth_;
+    line("}}");
+    line("v{0} = {1}{0}[0];", i, arg ? "where" : "tree");
   }
 
   /// A sum of floats is one of sums of a few: its error grows with the number of these.
@@ -273,9 +367,12 @@ class Emitter {
            kFew);
       return;
     }
-    constexpr Prim kSteps[] = {Prim::Add, Prim::Mul, Prim::Max, Prim::Min, Prim::Max, Prim::Min};
     line("{} = {};", sum, expr_.arithmetic(kSteps[in.integer], t, sum, x, ""));
   }
+
+  /// By ReduceOp.
+  static constexpr Prim kSteps[] = {Prim::Add, Prim::Mul, Prim::Max,
+                                    Prim::Min, Prim::Max, Prim::Min};
 
   const KernelSpec& s_;
   const OpenClMapping& m_;

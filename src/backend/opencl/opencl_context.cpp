@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "backend/opencl/kept_signals.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
@@ -13,6 +14,7 @@ namespace snug {
 namespace {
 
 cl_device_id device_of(const OpenClFound& found) {
+  const KeptSignals signals;
   const auto check = [&](cl_int code, const char* call) { check_opencl(code, found.name, call); };
   cl_uint count = 0;
   check(opencl().clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs");
@@ -34,9 +36,11 @@ cl_device_id device_of(const OpenClFound& found) {
 
 OpenClContext::OpenClContext(OpenClFound found)
     : found_(std::move(found)), device_(device_of(found_)), forks_(fork_count()) {
+  const KeptSignals signals;
   cl_int code = CL_SUCCESS;
   context_ = ClContext(opencl().clCreateContext(nullptr, 1, &device_, nullptr, nullptr, &code));
   check(code, "clCreateContext");
+  queue_ = make_queue();
 }
 
 ClQueue OpenClContext::make_queue() const {

@@ -26,6 +26,8 @@ class OpenClContext {
   cl_device_id device() const { return device_; }
   cl_context context() const { return context_.get(); }
   ClQueue make_queue() const;
+  /// For copies and fills that are waited for; shared by all.
+  cl_command_queue queue() const { return queue_.get(); }
 
   /// A Device error that names the device, the call and its code, unless that is CL_SUCCESS.
   void check(cl_int code, const char* call) const { check_opencl(code, found_.name, call); }
@@ -67,6 +69,7 @@ class OpenClContext {
   OpenClFound found_;
   cl_device_id device_ = nullptr;
   ClContext context_;
+  ClQueue queue_;
   std::uint32_t forks_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;

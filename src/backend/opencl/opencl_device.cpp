@@ -30,10 +30,9 @@ class OpenClMemory : public DeviceMemory {
         whose_(std::move(whose)) {
     device_->claim(bytes, whose_);
     try {
-      queue_ = device_->make_queue();
       if (bytes == 0) add_slab(0, 1);  // kernels are given something
       for (std::uint64_t at = 0; at < bytes; at += slab) add_slab(at, std::min(slab, bytes - at));
-      device_->check(opencl().clFinish(queue_.get()), "clFinish");
+      device_->check(opencl().clFinish(device_->queue()), "clFinish");
     } catch (const Error& e) {
       drop();
       fail_memory({.needed = bytes},
@@ -49,16 +48,16 @@ class OpenClMemory : public DeviceMemory {
     if (bytes == 0) return;
     device_->require_own_process();
     const auto place = device_->find(from);
-    device_->check(opencl().clEnqueueReadBuffer(queue_.get(), place.memory, CL_TRUE, place.offset,
-                                                bytes, to, 0, nullptr, nullptr),
+    device_->check(opencl().clEnqueueReadBuffer(device_->queue(), place.memory, CL_TRUE,
+                                                place.offset, bytes, to, 0, nullptr, nullptr),
                    "clEnqueueReadBuffer");
   }
   void write(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
     if (bytes == 0) return;
     device_->require_own_process();
     const auto place = device_->find(to);
-    device_->check(opencl().clEnqueueWriteBuffer(queue_.get(), place.memory, CL_TRUE, place.offset,
-                                                 bytes, from, 0, nullptr, nullptr),
+    device_->check(opencl().clEnqueueWriteBuffer(device_->queue(), place.memory, CL_TRUE,
+                                                 place.offset, bytes, from, 0, nullptr, nullptr),
                    "clEnqueueWriteBuffer");
   }
 
@@ -71,8 +70,8 @@ class OpenClMemory : public DeviceMemory {
     ++device_->counts().objects;
     const cl_mem memory = slabs_.back().second.get();
     const cl_uchar zero = 0;
-    device_->check(opencl().clEnqueueFillBuffer(queue_.get(), memory, &zero, sizeof zero, 0, bytes,
-                                                0, nullptr, nullptr),
+    device_->check(opencl().clEnqueueFillBuffer(device_->queue(), memory, &zero, sizeof zero, 0,
+                                                bytes, 0, nullptr, nullptr),
                    "clEnqueueFillBuffer");
     device_->add_block(data() + at, memory, bytes);
   }
@@ -85,7 +84,6 @@ class OpenClMemory : public DeviceMemory {
   std::shared_ptr<OpenClContext> device_;
   Pages addresses_;
   std::string whose_;
-  ClQueue queue_;
   std::vector<std::pair<std::uint64_t, ClMemory>> slabs_;
 };
 
@@ -95,27 +93,25 @@ class OpenClStaging : public StagingMemory {
   OpenClStaging(std::shared_ptr<OpenClContext> device, std::uint64_t bytes, std::string_view whose)
       : device_(std::move(device)), claim_(MemoryClaim::Kind::Arena, bytes, whose) {
     cl_int code = CL_SUCCESS;
-    queue_ = device_->make_queue();
     memory_ = ClMemory(opencl().clCreateBuffer(
         device_->context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
     device_->check(code, "clCreateBuffer");
     ++device_->counts().objects;
-    data = static_cast<std::byte*>(opencl().clEnqueueMapBuffer(queue_.get(), memory_.get(), CL_TRUE,
-                                                               CL_MAP_READ | CL_MAP_WRITE, 0, bytes,
-                                                               0, nullptr, nullptr, &code));
+    data = static_cast<std::byte*>(opencl().clEnqueueMapBuffer(
+        device_->queue(), memory_.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, nullptr,
+        nullptr, &code));
     device_->check(code, "clEnqueueMapBuffer");
     this->bytes = bytes;
   }
   ~OpenClStaging() override {
     if (!data) return;
-    opencl().clEnqueueUnmapMemObject(queue_.get(), memory_.get(), data, 0, nullptr, nullptr);
-    opencl().clFinish(queue_.get());
+    opencl().clEnqueueUnmapMemObject(device_->queue(), memory_.get(), data, 0, nullptr, nullptr);
+    opencl().clFinish(device_->queue());
   }
 
  private:
   std::shared_ptr<OpenClContext> device_;
   MemoryClaim claim_;
-  ClQueue queue_;
   ClMemory memory_;
 };
 
@@ -146,7 +142,8 @@ class OpenClSpecCall : public OpenClCall {
     std::int64_t end = 1;
     for (std::size_t axis = 0; axis < outer_; ++axis) end *= args.ints[axis];
     all.push_back(OpenClArg::int64(end));
-    queues.launch(*kernels_[0], all, {(end + mapping_.items - 1) / mapping_.items, 1, 1});
+    const std::int64_t each = mapping_.group ? 1 : mapping_.items;
+    queues.launch(*kernels_[0], all, {(end + each - 1) / each, 1, 1});
   }
 
  private:
@@ -188,6 +185,25 @@ DeviceInfo describe_found(const OpenClFound& f) {
 }
 
 }  // namespace
+
+bool opencl_has_op(const OpDef& op) {
+  if (has(op, kLeaf | kView | kReduction | kInner)) return true;
+  if (!op.scalar) {
+    const LibraryTable table = opencl_library_table();
+    return std::any_of(table.begin(), table.end(),
+                       [&](const LibraryEntry& e) { return e.op == op.name; });
+  }
+  ScalarBuilder body;
+  body.arg_types.assign(static_cast<std::size_t>(std::max(op.arity, 1)), DType::F32);
+  try {
+    op.scalar(body, {});
+  } catch (const Error&) {
+    return true;  // it wants attributes, as those do that are all there
+  }
+  return std::all_of(body.body.begin(), body.body.end(), [&](const Instr& in) {
+    return opencl_has(in.prim, operand_count(in.prim) ? body.body[in.a].dtype : in.dtype);
+  });
+}
 
 OpenClDevice::OpenClDevice(OpenClFound found)
     : context_(std::make_shared<OpenClContext>(std::move(found))),

@@ -11,6 +11,9 @@ namespace snug {
 class OpenClContext;
 class OpenClKernels;
 
+/// Whether OpenCL devices do an op, of float32 operands; else the host does it.
+bool opencl_has_op(const OpDef& op);
+
 /// An OpenCL device. Every failure is a Device error with its name, the call and OpenCL's code.
 class OpenClDevice : public Accelerator {
  public:

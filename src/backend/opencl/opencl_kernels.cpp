@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backend/opencl/kept_signals.h"
 #include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
 
@@ -71,6 +72,7 @@ OpenClKernels::Counts OpenClKernels::counts() const {
 
 void OpenClKernels::build(const OpenClKernel& wanted) {
   context_->require_own_process();
+  const KeptSignals signals;
   const std::lock_guard lock(mutex_);
   if (wanted.kernel_.get()) return;
   // With those that wait, since a program of many takes half the time of as many programs.
@@ -175,7 +177,6 @@ ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels)
 }
 
 void OpenClKernels::run_over_nothing(const OpenClKernel& kernel) {
-  if (!queue_.get()) queue_ = context_->make_queue();
   kernel.with([&](cl_kernel k) {
     cl_uint number = 0;
     const auto set = [&](std::size_t bytes, const void* value) {
@@ -194,11 +195,11 @@ void OpenClKernels::run_over_nothing(const OpenClKernel& kernel) {
       }
     std::size_t local[3];
     std::copy_n(kernel.text().local.begin(), 3, local);
-    context_->check(opencl().clEnqueueNDRangeKernel(queue_.get(), k, 3, nullptr, local, local, 0,
-                                                    nullptr, nullptr),
+    context_->check(opencl().clEnqueueNDRangeKernel(context_->queue(), k, 3, nullptr, local, local,
+                                                    0, nullptr, nullptr),
                     "clEnqueueNDRangeKernel");
   });
-  context_->check(opencl().clFinish(queue_.get()), "clFinish");
+  context_->check(opencl().clFinish(context_->queue()), "clFinish");
 }
 
 }  // namespace snug

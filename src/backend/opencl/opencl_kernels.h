@@ -66,7 +66,6 @@ class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<const OpenClKernel>> by_text_;
   std::vector<std::weak_ptr<const OpenClKernel>> waiting_;
-  ClQueue queue_;  // made when it is first needed
   Counts counts_;
 };
 

@@ -7,32 +7,18 @@
 #include <utility>
 
 // What of OpenCL 1.2 is used.
-#define SNUG_OPENCL_FUNCTIONS(X)                                                                 \
-  X(clGetPlatformIDs)                                                                            \
-  X(clGetPlatformInfo)                                                                           \
-  X(clGetDeviceIDs)                                                                              \
-  X(clGetDeviceInfo)                                                                             \
-  X(clCreateContext)                                                                             \
-  X(clReleaseContext)                                                                            \
-  X(clCreateCommandQueue)                                                                        \
-  X(clReleaseCommandQueue)                                                                       \
-  X(clCreateBuffer)                                                                              \
-  X(clReleaseMemObject)                                                                          \
-  X(clCreateProgramWithSource)                                                                   \
-  X(clCreateProgramWithBinary)                                                                   \
-  X(clBuildProgram)                                                                              \
-  X(clGetProgramBuildInfo)                                                                       \
-  X(clGetProgramInfo)                                                                            \
-  X(clReleaseProgram)                                                                            \
-  X(clCreateKernel)                                                                              \
-  X(clReleaseKernel)                                                                             \
-  X(clSetKernelArg)                                                                              \
-  X(clEnqueueNDRangeKernel)                                                                      \
-  X(clEnqueueReadBuffer)                                                                         \
-  X(clEnqueueWriteBuffer)                                                                        \
-  X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject) \
-      X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)           \
-          X(clReleaseEvent) X(clRetainEvent) X(clFlush) X(clFinish)
+// clang-format off
+#define SNUG_OPENCL_FUNCTIONS(X)                                                                  \
+  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo)                   \
+  X(clCreateContext) X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue)         \
+  X(clCreateBuffer) X(clReleaseMemObject) X(clCreateProgramWithSource)                            \
+  X(clCreateProgramWithBinary) X(clBuildProgram) X(clGetProgramBuildInfo) X(clGetProgramInfo)     \
+  X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg)                      \
+  X(clEnqueueNDRangeKernel) X(clEnqueueReadBuffer) X(clEnqueueWriteBuffer)                        \
+  X(clEnqueueFillBuffer) X(clEnqueueCopyBuffer) X(clEnqueueMapBuffer) X(clEnqueueUnmapMemObject)  \
+  X(clEnqueueMarkerWithWaitList) X(clEnqueueBarrierWithWaitList) X(clGetEventInfo)                \
+  X(clReleaseEvent) X(clRetainEvent) X(clFlush) X(clFinish)
+// clang-format on
 
 namespace snug {
 

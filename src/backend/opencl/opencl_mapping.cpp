@@ -17,6 +17,32 @@ std::vector<std::uint32_t> runtime_ints(const KernelSpec& spec) {
   return out;
 }
 
+namespace {
+
+constexpr std::uint32_t kItemsOfARow = 128;
+
+/// Whether there are many inner points, which lie beside each other in memory as the outer ones do
+/// not: neighbours read what neighbours in memory need.
+bool runs_along_rows(const KernelSpec& spec, std::span<const std::int64_t> ints) {
+  const std::size_t rank = spec.rank();
+  const bool has_inner = std::any_of(spec.phases.begin(), spec.phases.end(),
+                                     [](const KernelSpec::Phase& p) { return p.inner; });
+  if (!has_inner || spec.outer == rank) return false;
+  std::int64_t inner = 1;
+  for (std::size_t axis = spec.outer; axis < rank; ++axis)
+    inner *= spec.block && axis == spec.outer ? std::min(ints[axis], spec.block) : ints[axis];
+  if (inner < kItemsOfARow / 2) return false;
+  int along = 0, across = 0;
+  for (std::size_t o = 0; o < spec.operands.size(); ++o) {
+    const std::int64_t* const strides = &ints[rank * (1 + o)];
+    along += strides[rank - 1] == 1;
+    across += spec.outer > 0 && strides[spec.outer - 1] == 1 && strides[rank - 1] != 1;
+  }
+  return along >= across;
+}
+
+}  // namespace
+
 OpenClMapping map_kernel(const KernelSpec& spec, std::span<const std::int64_t> ints,
                          const OpenClFound& device) {
   OpenClMapping m;
@@ -37,7 +63,9 @@ OpenClMapping map_kernel(const KernelSpec& spec, std::span<const std::int64_t> i
   const std::size_t width = m.wide ? 8 : 4;
   const std::size_t bytes = 16 + 16 * spec.operands.size() + width * runtime_ints(spec).size();
   m.ints_in_memory = bytes > device.argument_bytes;
-  m.items = static_cast<std::uint32_t>(std::min<std::uint64_t>(64, device.most_items));
+  m.group = device.gpu && runs_along_rows(spec, ints);
+  m.items = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(m.group ? kItemsOfARow : 64, device.most_items));
   return m;
 }
 

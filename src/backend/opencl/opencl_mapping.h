@@ -11,7 +11,10 @@ namespace snug {
 struct OpenClMapping {
   bool wide = true;             // indices have 64 bits; 32 serve below 2^31 elements
   bool ints_in_memory = false;  // the integers do not fit among the arguments of a kernel
-  std::uint32_t items = 64;     // of a work group, each with one point of the outer axes
+  std::uint32_t items = 64;     // of a work group
+  /// A group has a point of the outer axes, whose inner points its items share; else an item has
+  /// one.
+  bool group = false;
 };
 
 /// For sizes of at most `ints`, as KernelFn has them.

@@ -50,6 +50,7 @@ OpenClQueues::OpenClQueues(std::shared_ptr<OpenClContext> device, std::uint32_t 
 OpenClQueues::~OpenClQueues() { abandon(); }
 
 void OpenClQueues::run(const PreparedCall& call, const RunArgs& args) {
+  if (!signals_ && !device_->found().gpu) signals_.emplace();
   static_cast<const OpenClCall&>(call).ask(*this, args);
 }
 
@@ -100,6 +101,7 @@ void OpenClQueues::finish() {
   }
   take_beats();
   for (ClEvent& m : marks_) m = ClEvent();
+  signals_.reset();
 }
 
 void OpenClQueues::abandon() noexcept {
@@ -109,6 +111,7 @@ void OpenClQueues::abandon() noexcept {
     l.asked = 0;
   }
   for (ClEvent& m : marks_) m = ClEvent();
+  signals_.reset();
 }
 
 void OpenClQueues::launch(const OpenClKernel& kernel, std::span<const OpenClArg> args,

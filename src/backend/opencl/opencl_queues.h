@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backend/opencl/kept_signals.h"
 #include "backend/opencl/opencl_kernels.h"
 #include "kernel/device.h"
 
@@ -78,6 +80,8 @@ class OpenClQueues : public CommandQueues {
   std::shared_ptr<OpenClContext> device_;
   std::array<Line, kQueues> lines_;
   std::vector<ClEvent> marks_;
+  /// From the first command to the last: a processor's driver compiles when a kernel first runs.
+  std::optional<KeptSignals> signals_;
 };
 
 /// What a call prepared for an OpenCL device does.
