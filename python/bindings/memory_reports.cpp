@@ -16,6 +16,19 @@ nb::dict as_dict(const MemoryReport::Alive& a) {
   return d;
 }
 
+nb::list devices_of(const MemoryReport& r) {
+  nb::list devices;
+  for (const MemoryReport::OnDevice& on : r.devices) {
+    nb::dict device;
+    device["name"] = on.name;
+    device["variables"] = on.variables;
+    device["constants"] = on.constants;
+    device["arena"] = on.arena;
+    devices.append(device);
+  }
+  return devices;
+}
+
 nb::dict as_dict(const MemoryReport& r) {
   nb::dict bytes, most, d;
   for (auto [name, n] : r.bytes()) bytes[name.data()] = n;
@@ -42,16 +55,7 @@ nb::dict as_dict(const MemoryReport& r) {
   d["seconds"] = r.seconds;
   d["exported"] = nb::cast(r.exported);
   d["note"] = r.note;
-  nb::list devices;
-  for (const MemoryReport::OnDevice& on : r.devices) {
-    nb::dict device;
-    device["name"] = on.name;
-    device["variables"] = on.variables;
-    device["constants"] = on.constants;
-    device["arena"] = on.arena;
-    devices.append(device);
-  }
-  d["devices"] = devices;
+  d["devices"] = devices_of(r);
   return d;
 }
 
@@ -70,6 +74,7 @@ void bind_memory_reports(nb::module_& m) {
                            a.where);
       });
   nb::class_<MemoryReport>(m, "MemoryReport", "What a function needs for given sizes, in bytes.")
+      .def_prop_ro("devices", devices_of)
       .def_ro("inputs", &MemoryReport::inputs)
       .def_ro("outputs", &MemoryReport::outputs)
       .def_ro("parameters", &MemoryReport::parameters)

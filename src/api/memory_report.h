@@ -39,6 +39,7 @@ struct MemoryReport {
   struct OnDevice {
     std::string name;
     std::int64_t variables = 0, constants = 0, arena = 0;
+    std::int64_t bytes() const { return variables + constants + arena; }
   };
   std::vector<OnDevice> devices;
   /// No order and no recomputation of these tasks needs less: what lives between calls and the

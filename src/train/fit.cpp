@@ -256,7 +256,9 @@ class Loop {
     if (history_.resumed_from.empty()) settle_ways(nullptr);
     data_.begin_epoch();  // stays where `resume` went
     position_ = data_.state();
-    planned_ = trainer_.plan(std::min(position_.batch_rows, data_.rows())).peak;
+    const MemoryReport step = trainer_.plan(std::min(position_.batch_rows, data_.rows()));
+    planned_ = step.peak;
+    for (const MemoryReport::OnDevice& d : step.devices) planned_ += d.bytes();
     try {
       while (now_.epoch < options_.epochs && !stopped()) run_epoch();
     } catch (const Error& error) {

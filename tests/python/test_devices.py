@@ -1,6 +1,7 @@
 """Functions on an OpenCL device: options, budgets, training, what is said."""
 
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
@@ -62,6 +63,8 @@ def test_a_budget_for_each_device():
     f, _ = chain("opencl:0", memory={"opencl:0": "1MiB", "cpu": "1MiB"})
     plan = f.memory((5, 4))
     assert plan.peak <= 2**20
+    (there,) = plan.devices
+    assert there["name"] == "opencl:0" and there["variables"] == 64 and 0 < there["arena"] <= 2**20
     with pytest.raises(MemoryError, match=r"opencl:0: needs .* the budget is 100 B"):
         chain("opencl:0", memory={"opencl:0": 100})[0](np.ones((5, 4), "float32"))
     with pytest.raises(ValueError, match="'gpu=1GiB' is no budget of a device of the function"):
@@ -104,6 +107,25 @@ def test_random_numbers_are_those_of_the_host():
     here = snug.function([], u, no_default_updates=True)()
     there = snug.function([], u, no_default_updates=True, device="opencl:0")()
     np.testing.assert_array_equal(here, there)
+
+
+MODELS = [("transformer", 1), ("resnet50", 1), ("unet", 1), ("vgg16", 1)]
+
+
+@pytest.mark.skipif("SNUG_LONG" not in os.environ, reason="takes long: use --long")
+@pytest.mark.parametrize("name, batch", MODELS)
+def test_a_step_of_a_large_model_has_the_loss_of_the_host(name, batch):
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    from memory_step import Training
+
+    losses = []
+    for device in ("cpu", "opencl:0"):
+        np.random.seed(0)
+        training = Training(name)
+        step = training.function(device=device)
+        arguments = training.arguments(batch)
+        losses.append([float(step(*arguments)) for _ in range(2)])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
 def in_child(f, values, queue):
