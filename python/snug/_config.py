@@ -72,6 +72,8 @@ def _switch(value: Any) -> bool:
 def _device(value: Any) -> str:
     if value == "cpu":
         return value
+    if not isinstance(value, str):
+        raise Bad(f"expected the name of a device, got {value!r}")
     there = [d["name"] for d in _core.devices()["devices"]]
     if value not in there:
         raise Bad(f"there is no device {value!r}", "choose one of " + ", ".join(map(repr, there)))

@@ -10,7 +10,7 @@ from snug import _core
 from snug._config import config
 from snug._errors import UnusedInputError, error, memory_text, warn
 from snug._mode import Mode, get_mode
-from snug._options import check_precision, compile_options
+from snug._options import check_device, check_precision, compile_options
 
 
 class In:
@@ -401,6 +401,7 @@ def function(
     chosen_threads = config.threads if threads is None else threads
     _check_options(unused, name, disabled_passes, chosen_threads, contexts, micro_batches)
     check_precision("function", precision, activations)
+    check_device("function", device)
     chosen = get_mode(mode)
     options = compile_options(
         updates=update_pairs,

@@ -24,6 +24,16 @@ def check_precision(where: str, precision: Any, activations: Any = "float32") ->
         )
 
 
+def check_device(where: str, device: Any) -> None:
+    """An error unless it is None or a name."""
+    if device is not None and not isinstance(device, str):
+        raise error(
+            TypeError,
+            f"{where}: device is {device!r}",
+            "give a name that snug.devices() lists, as 'opencl:0'",
+        )
+
+
 def compile_options(**chosen: Any) -> dict[str, Any]:
     """Those that are chosen, by the names of C++'s FunctionOptions, which has the defaults; and
     what is looked up in them here."""

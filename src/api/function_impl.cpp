@@ -62,7 +62,10 @@ void take_budgets(const std::string& memory, CompileOptions& o) {
           names += ", " + devices[static_cast<DeviceId>(k)].info().name;
         fail(Fault::Value,
              fmt::format("memory: '{}' is no budget of a device of the function", part),
-             fmt::format("its devices are {}: write {}", names, "\"opencl:0=3GiB,cpu=8GiB\""));
+             devices.size() > 1
+                 ? fmt::format("its devices are {}: write {}", names, "\"opencl:0=3GiB,cpu=8GiB\"")
+                 : fmt::format("it has no device but the cpu: write \"4GiB\", or give it a {}",
+                               option("device")));
       }
       budgets[d] = parse_bytes(part.substr(equal + 1));
       at = end + 1;

@@ -239,8 +239,8 @@ class Placer {
     return std::make_shared<const Graph>(body.build(trace));
   }
 
-  /// Whether a device may have a loop: nothing in it fails, and no size waits for a value that is
-  /// not known before.
+  /// Whether a device may have a loop: no size in it waits for a value that is not known before,
+  /// and it does what need not be on the host.
   bool may_have(std::size_t d, const Graph& around, const Node& loop) const {
     const Graph& body = *loop.inner;
     if (!body.runtime_sources().empty()) return false;
@@ -249,10 +249,14 @@ class Placer {
           (s.input < LoopShape::of(loop.attrs).first_seen_by_all() ||
            around.elements(loop.inputs[s.input]).empty()))
         return false;
-    return std::all_of(body.nodes().begin(), body.nodes().end(), [&](const Node& n) {
-      return !has(*n.op, kMayFail) && (!n.inner || may_have(d, body, n)) &&
-             (!hints_.runs || hints_.runs(static_cast<DeviceId>(d), body, n));
-    });
+    for (std::uint32_t id = 0; id < body.nodes().size(); ++id) {
+      const Node& n = body.node(id);
+      if (n.inner && !may_have(d, body, n)) return false;
+      // Sizes, and what may fail, are on the host in the body, too.
+      if (is_known_size(body, id) || has(*n.op, kMayFail) || !hints_.runs) continue;
+      if (!hints_.runs(static_cast<DeviceId>(d), body, n)) return false;
+    }
+    return true;
   }
 
   enum class Kind : std::uint8_t { Free, Argument, Size, Host };

@@ -133,7 +133,17 @@ CLI::Option* add_batch(CLI::App& command, std::int64_t& batch) {
 CLI::Option* add_device(CLI::App& command, std::string& device) {
   return command
       .add_option("--device", device, "Where steps run: cpu, or one that `snug devices` lists")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check([](const std::string& text) -> std::string {
+        if (text == "cpu") return "";
+        std::vector<std::string> names;
+        for (const snug::FoundDevice& d : snug::devices().devices) {
+          if (d.name == text) return "";
+          names.push_back(d.name);
+        }
+        return fmt::format("there is no device {}\n  hint  there are {}", text,
+                           fmt::join(names, ", "));
+      }));
 }
 
 CLI::Option* add_memory(CLI::App& command, std::string& memory) {

@@ -63,9 +63,9 @@ class Subject {
     std::string sizes;
     for (std::int64_t n : example_) sizes += (sizes.empty() ? "" : "x") + std::to_string(n);
     return fmt::format(
-        "{}  {}{}  {}  {}  cpu{}\n", o_.model, batch ? fmt::format("batch {} x ", batch) : "",
-        sizes, fmt::join(o_.precision.names, ", "),
-        o_.infer ? "inference" : "training with " + o_.rule,
+        "{}  {}{}  {}  {}  {}{}\n", o_.model, batch ? fmt::format("batch {} x ", batch) : "", sizes,
+        fmt::join(o_.precision.names, ", "), o_.infer ? "inference" : "training with " + o_.rule,
+        o_.device.empty() ? "cpu" : o_.device,
         memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
   }
 
@@ -150,12 +150,15 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   nlohmann::ordered_json j;
   j["model"] = o.model;
   j["batch"] = batch;
-  j["device"] = "cpu";
+  j["device"] = o.device.empty() ? "cpu" : o.device;
   j["budget"] = o.memory.empty() ? nlohmann::ordered_json()
                                  : nlohmann::ordered_json(snug::parse_bytes(o.memory));
   j["fits"] = fits;
   if (report) {
     for (const auto& [name, bytes] : report->bytes()) j["bytes"][std::string(name)] = bytes;
+    for (const MemoryReport::OnDevice& d : report->devices)
+      j["devices"][d.name] = {
+          {"variables", d.variables}, {"constants", d.constants}, {"arena", d.arena}};
     j["seconds_predicted"] = report->seconds;
     if (const snug::DeviceInfo* host = snug::measured_host_if_known())
       j["rates"] = {{"busy", host->measured_busy}, {"factor", host->rate_factor}};
@@ -165,6 +168,13 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   for (const Remedy& r : remedies)
     j["remedies"].push_back({{"flag", r.flag()}, {"peak", r.peak}, {"time_ratio", r.time_ratio}});
   return j;
+}
+
+/// How much more than the budget another device than the host needs, the most of all; 0: none.
+std::int64_t too_much_on_devices(const MemoryReport& r, std::int64_t budget) {
+  std::int64_t most = 0;
+  for (const MemoryReport::OnDevice& d : r.devices) most = std::max(most, d.bytes() - budget);
+  return most;
 }
 
 std::optional<MemoryReport> plan_if_fits(const snug::Function& f, const std::vector<Dims>& shapes) {
@@ -238,7 +248,7 @@ int plan(const PlanOptions& o) {
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
-  if (budget > 0 && r.peak > budget &&
+  if (budget > 0 && (r.peak > budget || too_much_on_devices(r, budget) > 0) &&
       (o.fit || o.recompute || !o.offload.empty() || may_round(o))) {
     const snug::Function within = subject.function(o.memory, o.fit);
     if (auto kept = plan_if_fits(within, shapes)) r = *kept;
@@ -247,9 +257,10 @@ int plan(const PlanOptions& o) {
   if (r.offloaded == 0 && r.rounded == 0)
     r.smallest = (r.micro_batches > 1 ? subject.function("", false, r.micro_batches) : f)
                      .smallest_budget(shapes);
-  const bool fits = budget == 0 || r.peak <= budget;
+  const std::int64_t beyond = budget ? too_much_on_devices(r, budget) : 0;
+  const bool fits = budget == 0 || (r.peak <= budget && beyond == 0);
   std::vector<Remedy> ways;
-  if (!fits) {
+  if (!fits && r.peak > budget) {
     ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
     if (o.fit) use_batch_in_slices(subject, shapes, r, ways);
     add_accumulation(subject, o.batch, budget, ways);
@@ -273,6 +284,11 @@ int plan(const PlanOptions& o) {
     fmt::print("fits: {} to spare{}\n", amount(budget - r.peak),
                used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
     return 0;
+  }
+  if (r.peak <= budget) {
+    fmt::print("does not fit: {} too much on {}; try {}a smaller --batch or a larger --memory\n",
+               amount(beyond), o.device, o.fit ? "" : "--fit, ");
+    return 1;
   }
   fmt::print("does not fit: {} too much. What does (each was planned):\n{}",
              amount(r.peak - budget), describe(ways, true));

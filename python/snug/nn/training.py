@@ -16,7 +16,7 @@ from snug import _core
 from snug._config import config
 from snug._core import Epoch, Field, History, LoadReport
 from snug._errors import error, memory_text
-from snug._options import check_precision
+from snug._options import check_device, check_precision
 from snug.data import Loader, Source, arrays
 
 __all__ = [
@@ -293,6 +293,7 @@ def _options(given: dict[str, Any]) -> tuple[_core.Loader | None, dict[str, Any]
     if options["validation"] is not None:
         options["validation"] = _loader(options["validation"], batch, False, seed)
     options["memory"] = memory_text("fit", options.get("memory")) or None
+    check_device("fit", options["device"])
     if options["device"] is None:
         options["device"] = config.device
     check_precision("fit", options["precision"], options.get("activations", "float32"))
