@@ -542,6 +542,7 @@ void FunctionImpl::bind(CallContext& c, std::span<std::byte* const> outputs) {
   c.pointers.resize(exe.max_operands);
   c.descs.resize(exe.max_operands);
   c.fresh.clear();
+  c.fresh_there.clear();
   c.copies.clear();
   c.copies_there.clear();
   take_devices(c);
@@ -653,7 +654,7 @@ void FunctionImpl::take_devices(CallContext& c) {
       }
       c.arenas[staging_space(id)] = have.staging->data;
     }
-    claim_on(c.devices, device, have);
+    claim_on(c.devices, device, bytes_in(own_space(id)), bytes_in(staging_space(id)));
     if (exe.marks[d] == 0) continue;
     if (!have.queues || have.marks < exe.marks[d]) {
       have.queues = device.open(exe.marks[d]);
@@ -664,17 +665,16 @@ void FunctionImpl::take_devices(CallContext& c) {
 }
 
 void FunctionImpl::claim_on(const std::shared_ptr<const DeviceList>& devices, Accelerator& device,
-                            const CallContext::OnDevice& have) {
+                            std::uint64_t own, std::uint64_t staging) {
   if (!shares_arenas_) return;
   const std::lock_guard lock(context_mutex_);
   auto claim = std::find_if(device_claims_.begin(), device_claims_.end(),
                             [&](const DeviceClaim& c) { return c.device == &device; });
   if (claim == device_claims_.end())
     claim = device_claims_.insert(claim, {.devices = devices, .device = &device});
-  if (const std::uint64_t bytes = have.arena ? have.arena->bytes() : 0; bytes > claim->own)
-    device.arenas.change_claim(std::exchange(claim->own, bytes), bytes);
-  if (const std::uint64_t bytes = have.staging ? have.staging->bytes : 0; bytes > claim->staging)
-    device.staging.change_claim(std::exchange(claim->staging, bytes), bytes);
+  if (own > claim->own) device.arenas.change_claim(std::exchange(claim->own, own), own);
+  if (staging > claim->staging)
+    device.staging.change_claim(std::exchange(claim->staging, staging), staging);
 }
 
 void FunctionImpl::reserve_snapshots(CallContext& c) {

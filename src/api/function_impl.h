@@ -135,7 +135,7 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void take_devices(CallContext& context);
   /// What a call has of a device, others may have when it is done.
   void claim_on(const std::shared_ptr<const DeviceList>& devices, Accelerator& device,
-                const CallContext::OnDevice& have);
+                std::uint64_t own, std::uint64_t staging);
   /// Where a call has shared variable number `i`.
   DeviceId home_of(const CallContext& context, std::size_t i) const;
   std::byte* bind_shared(CallContext& context, std::size_t i);

@@ -15,7 +15,9 @@ class Pages {
     void* const p = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return;
     data = static_cast<std::byte*>(p);
-    if (access != PROT_NONE) mprotect(p, size_ - kPage, access);
+    if (access == PROT_NONE || mprotect(p, size_ - kPage, access) == 0) return;
+    munmap(p, size_);
+    data = nullptr;
   }
   ~Pages() {
     if (data) munmap(data, size_);

@@ -136,6 +136,8 @@ void finish_lowered(Lowered& l) {
   for (const GraphInput& in : p.graph.inputs()) add_type(in.value);
   for (const Task& t : p.tasks) {
     for (Value v : t.writes) add_type(v);
+    if (t.kind == Task::Kind::Kernel && t.device != 0)  // its sizes choose how it is laid out
+      for (const SizeId id : p.kernels[t.index].ints) add(id);
     if (t.kind != Task::Kind::Library && t.kind != Task::Kind::Loop) continue;
     const Node& n = p.graph.node(t.index);
     for (std::size_t i = 0; i < data_inputs(n); ++i) {

@@ -209,6 +209,25 @@ TEST_F(OpenCl, SoftmaxInThreePhases) {
   expect_interpreted(Launch(b.spec, {7, 300}, {{300, 1}, {300, 1}}), few_ulp(DType::F32));
 }
 
+TEST_F(OpenCl, AValueThatIsStoredOverWhatAllHaveRead) {
+  SpecBuilder b;
+  b.spec.name = "renew_and_use";
+  b.spec.extents = {kRun, kRun};
+  b.spec.outer = 1;
+  const int x = b.operand(DType::F32, false, {kRunStride, 1});
+  const int before = b.operand(DType::F32, false, {1, 0});
+  const int after = b.operand(DType::F32, true, {1, 0}, before);
+  const int y = b.operand(DType::F32, true, {kRunStride, 1});
+  const std::uint32_t sum = b.reduce(ReduceOp::Sum, b.load(x));
+  b.phase(true);
+  const std::uint32_t renewed = b.op(Prim::Add, b.load(before), sum);
+  b.store(after, renewed);
+  b.phase(false);
+  b.store(y, b.op(Prim::Mul, b.load(x), renewed));
+  b.phase(true);
+  expect_interpreted(Launch(b.spec, {5, 200}, {{200, 1}, {1, 0}, {1, 0}, {200, 1}}), 0.5, 200);
+}
+
 TEST_F(OpenCl, DropoutWithPhilox) {
   SpecBuilder b;
   b.spec.name = "dropout";

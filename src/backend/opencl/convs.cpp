@@ -69,6 +69,8 @@ class ConvCall : public OpenClRoutine {
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ConvShape s = attrs_.sizes(kind_, args.in_desc[0], args.in_desc[1], args.out_desc[0]);
     std::vector<OpenClArg> all{in(args, 0), in(args, 1), out(args, 0)};
+    for (const std::int64_t size : {s.taps(), s.plane(), s.image()})
+      SNUG_CHECK(size <= INT32_MAX, "convolution: images or filters of {} elements", size);
     for (const std::int64_t size : sizes_of(s)) {
       SNUG_CHECK(size >= INT32_MIN && size <= INT32_MAX, "convolution: a size of {}", size);
       all.push_back(OpenClArg::int32(size));
@@ -165,7 +167,8 @@ class ConvCall : public OpenClRoutine {
 
   /// Some windows have cells in the padding.
   static bool pads(const ConvShape& s) {
-    return s.front + s.back + s.top + s.bottom + s.left + s.right != 0;
+    const std::int64_t all[] = {s.front, s.back, s.top, s.bottom, s.left, s.right};
+    return std::any_of(std::begin(all), std::end(all), [](std::int64_t n) { return n != 0; });
   }
 
   ConvKind kind_;

@@ -150,9 +150,14 @@ class Emitter {
       if (s_.outer == s_.rank() && !m_.group) line("{{"), ++depth_;
     }
     const bool by_one = m_.group && !p.inner;
-    if (by_one) wait_before_stores(p);
+    bool waited = false;
     for (std::uint32_t i = p.begin; i < p.end; ++i) {
-      if (by_one && s_.body[i].prim == Prim::Store) line("if (item == 0)");
+      if (by_one && s_.body[i].prim == Prim::Store) {
+        // One item stores what all have computed, some of it from the same memory.
+        if (!waited) line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
+        waited = true;
+        line("if (item == 0)");
+      }
       instr(i);
     }
     while (depth_ > 1) --depth_, line("}}");
@@ -162,15 +167,6 @@ class Emitter {
     for (std::uint32_t i = p.begin; i < p.end; ++i)
       if (s_.body[i].prim == Prim::Reduce) join(i);
     line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
-  }
-
-  /// One item stores what all have computed, from values that may be in the same memory.
-  void wait_before_stores(const KernelSpec::Phase& p) {
-    for (std::uint32_t i = p.begin; i < p.end; ++i)
-      if (s_.body[i].prim == Prim::Store) {
-        line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
-        return;
-      }
   }
 
   /// Local memory in which the items of a group join what they have reduced.

@@ -138,6 +138,7 @@ std::string ask_child(std::chrono::milliseconds limit, std::string& trouble) {
     return {};
   }
   const auto end = std::chrono::steady_clock::now() + limit;
+  bool ended = false;
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
@@ -146,6 +147,7 @@ std::string ask_child(std::chrono::milliseconds limit, std::string& trouble) {
     if (ready < 0 && errno == EINTR) continue;
     char piece[4096];
     const ssize_t got = ready > 0 ? read(ends[0], piece, sizeof piece) : -1;
+    ended = got == 0;
     if (got > 0) {
       text.append(piece, static_cast<std::size_t>(got));
       continue;
@@ -156,7 +158,7 @@ std::string ask_child(std::chrono::milliseconds limit, std::string& trouble) {
     break;
   }
   close(ends[0]);
-  if (!trouble.empty()) kill(child, SIGKILL);
+  if (!ended) kill(child, SIGKILL);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "backend/opencl/find_devices.h"
 #include "backend/opencl/opencl_library.h"
+#include "base/fork.h"
 
 namespace snug {
 
@@ -71,7 +71,7 @@ class OpenClContext {
   ClContext context_;
   ClQueue queue_;
   std::uint32_t forks_;
-  mutable std::mutex mutex_;
+  mutable BriefMutex mutex_;
   std::map<const std::byte*, Block> blocks_;
   std::map<std::string, std::uint64_t> ledger_;  // bytes by whose they are
   std::uint64_t claimed_ = 0, limit_ = 0;

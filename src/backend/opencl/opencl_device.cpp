@@ -39,6 +39,9 @@ class OpenClMemory : public DeviceMemory {
                   fmt::format("{}: no room for {} ({} bytes): {}", device_->name(), whose_, bytes,
                               e.message()),
                   "another process may have the memory of the device");
+    } catch (...) {
+      drop();
+      throw;
     }
   }
   ~OpenClMemory() override { drop(); }
@@ -104,7 +107,7 @@ class OpenClStaging : public StagingMemory {
     this->bytes = bytes;
   }
   ~OpenClStaging() override {
-    if (!data) return;
+    if (!data || !memory_.get() || !opencl_is_ours()) return;
     opencl().clEnqueueUnmapMemObject(device_->queue(), memory_.get(), data, 0, nullptr, nullptr);
     opencl().clFinish(device_->queue());
   }
@@ -237,6 +240,7 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
 
 std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,
                                                     std::span<const std::int64_t> ints) const {
+  context_->require_own_process();
   const OpenClMapping mapping = map_kernel(spec, ints, context_->found());
   return std::make_unique<OpenClSpecCall>(spec, mapping, kernels_->add(emit_opencl(spec, mapping)));
 }

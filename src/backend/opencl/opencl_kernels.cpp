@@ -93,8 +93,7 @@ void OpenClKernels::build(const OpenClKernel& wanted) {
   waiting_ = std::move(left);
   if (together.size() > 1) try {
       return build_together(together);
-    } catch (const Error&) {  // of one of them: the others are built when they are needed
-      for (const auto& kernel : together) waiting_.push_back(kernel);
+    } catch (const Error&) {  // of one of them: each is built alone when it is needed
     }
   build_together({together.front()});
 }
@@ -119,17 +118,9 @@ void OpenClKernels::build_together(const Some& kernels) {
     ClKernel made(opencl().clCreateKernel(program.get(), kernel->function_.c_str(), &code));
     context_->check(code, "clCreateKernel");
     ++context_->counts().objects;
-    {
-      const std::lock_guard lock(kernel->mutex_);
-      kernel->kernel_ = std::move(made);
-    }
-    try {
-      run_over_nothing(*kernel);
-    } catch (...) {
-      const std::lock_guard lock(kernel->mutex_);
-      kernel->kernel_ = ClKernel();
-      throw;
-    }
+    run_over_nothing(made.get(), kernel->text());
+    const std::lock_guard lock(kernel->mutex_);
+    kernel->kernel_ = std::move(made);
   }
 }
 
@@ -176,29 +167,27 @@ ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels)
   return program;
 }
 
-void OpenClKernels::run_over_nothing(const OpenClKernel& kernel) {
-  kernel.with([&](cl_kernel k) {
-    cl_uint number = 0;
-    const auto set = [&](std::size_t bytes, const void* value) {
-      context_->check(opencl().clSetKernelArg(k, number++, bytes, value), "clSetKernelArg");
-    };
-    const std::uint64_t zero = 0;
-    set(sizeof(cl_int), &zero);
-    for (const OpenClKind kind : kernel.text().args) switch (kind) {
-        case OpenClKind::Memory:
-          set(sizeof(cl_mem), nullptr);
-          set(sizeof(cl_long), &zero);
-          break;
-        case OpenClKind::Int:
-        case OpenClKind::Float: set(sizeof(cl_int), &zero); break;
-        default: set(sizeof(cl_long), &zero);
-      }
-    std::size_t local[3];
-    std::copy_n(kernel.text().local.begin(), 3, local);
-    context_->check(opencl().clEnqueueNDRangeKernel(context_->queue(), k, 3, nullptr, local, local,
-                                                    0, nullptr, nullptr),
-                    "clEnqueueNDRangeKernel");
-  });
+void OpenClKernels::run_over_nothing(cl_kernel kernel, const OpenClText& text) {
+  cl_uint number = 0;
+  const auto set = [&](std::size_t bytes, const void* value) {
+    context_->check(opencl().clSetKernelArg(kernel, number++, bytes, value), "clSetKernelArg");
+  };
+  const std::uint64_t zero = 0;
+  set(sizeof(cl_int), &zero);
+  for (const OpenClKind kind : text.args) switch (kind) {
+      case OpenClKind::Memory:
+        set(sizeof(cl_mem), nullptr);
+        set(sizeof(cl_long), &zero);
+        break;
+      case OpenClKind::Int:
+      case OpenClKind::Float: set(sizeof(cl_int), &zero); break;
+      default: set(sizeof(cl_long), &zero);
+    }
+  std::size_t local[3];
+  std::copy_n(text.local.begin(), 3, local);
+  context_->check(opencl().clEnqueueNDRangeKernel(context_->queue(), kernel, 3, nullptr, local,
+                                                  local, 0, nullptr, nullptr),
+                  "clEnqueueNDRangeKernel");
   context_->check(opencl().clFinish(context_->queue()), "clFinish");
 }
 

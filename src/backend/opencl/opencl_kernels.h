@@ -8,6 +8,7 @@
 #include "backend/opencl/opencl_context.h"
 #include "backend/opencl/opencl_text.h"
 #include "base/disk_cache.h"
+#include "base/fork.h"
 
 namespace snug {
 
@@ -35,7 +36,7 @@ class OpenClKernel {
   std::shared_ptr<OpenClKernels> home_;
   OpenClText text_;
   std::string function_;  // its name in programs
-  mutable std::mutex mutex_;
+  mutable LongMutex mutex_;
   mutable ClKernel kernel_;  // null until it is compiled
 };
 
@@ -58,12 +59,12 @@ class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
   void build(const OpenClKernel& wanted);
   void build_together(const Some& kernels);
   ClProgram compile(const std::string& source, const Some& kernels);
-  void run_over_nothing(const OpenClKernel& kernel);
+  void run_over_nothing(cl_kernel kernel, const OpenClText& text);
 
   std::shared_ptr<OpenClContext> context_;
   DiskCache disk_;
   std::string options_;
-  mutable std::mutex mutex_;
+  mutable LongMutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<const OpenClKernel>> by_text_;
   std::vector<std::weak_ptr<const OpenClKernel>> waiting_;
   Counts counts_;

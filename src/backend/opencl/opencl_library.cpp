@@ -5,6 +5,7 @@
 
 #include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
+#include "base/fork.h"
 
 namespace snug {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct Loaded {
   OpenClLibrary library;
   std::string why;  // there is none
+  std::uint32_t forks = fork_count();
 };
 
 Loaded load() {
@@ -45,6 +47,8 @@ const OpenClLibrary* find_opencl_library(std::string* why) {
   if (why) *why = l.why;
   return nullptr;
 }
+
+bool opencl_is_ours() { return loaded().forks == fork_count(); }
 
 const OpenClLibrary& opencl() {
   std::string why;

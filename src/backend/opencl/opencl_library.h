@@ -31,6 +31,8 @@ struct OpenClLibrary {
 
 /// Null if there is none; `why` says so, and what to do.
 const OpenClLibrary* find_opencl_library(std::string* why = nullptr);
+/// Whether this process loaded it: a child of fork leaves the drivers of its parent alone.
+bool opencl_is_ours();
 /// A Device error if there is none.
 const OpenClLibrary& opencl();
 
@@ -48,7 +50,7 @@ class ClHandle {
     return *this;
   }
   ~ClHandle() {
-    if (object_) (opencl().*release)(object_);
+    if (object_ && opencl_is_ours()) (opencl().*release)(object_);
   }
   T get() const { return object_; }
 

@@ -1,6 +1,7 @@
 #include "backend/opencl/opencl_mapping.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace snug {
@@ -63,9 +64,13 @@ OpenClMapping map_kernel(const KernelSpec& spec, std::span<const std::int64_t> i
   const std::size_t width = m.wide ? 8 : 4;
   const std::size_t bytes = 16 + 16 * spec.operands.size() + width * runtime_ints(spec).size();
   m.ints_in_memory = bytes > device.argument_bytes;
-  m.group = device.gpu && runs_along_rows(spec, ints);
-  m.items = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(m.group ? kItemsOfARow : 64, device.most_items));
+  const auto trees = static_cast<std::uint64_t>(std::count_if(
+      spec.body.begin(), spec.body.end(), [](const Instr& in) { return in.prim == Prim::Reduce; }));
+  constexpr std::uint64_t kOfATree = 16;  // bytes of an item at most
+  m.group = device.gpu && runs_along_rows(spec, ints) &&
+            trees * kOfATree * kItemsOfARow <= device.local_memory;
+  m.items = static_cast<std::uint32_t>(std::bit_floor(  // halves of a tree are whole
+      std::min<std::uint64_t>(m.group ? kItemsOfARow : 64, device.most_items)));
   return m;
 }
 

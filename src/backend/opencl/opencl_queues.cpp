@@ -50,6 +50,7 @@ OpenClQueues::OpenClQueues(std::shared_ptr<OpenClContext> device, std::uint32_t 
 OpenClQueues::~OpenClQueues() { abandon(); }
 
 void OpenClQueues::run(const PreparedCall& call, const RunArgs& args) {
+  device_->require_own_process();
   if (!signals_ && !device_->found().gpu) signals_.emplace();
   static_cast<const OpenClCall&>(call).ask(*this, args);
 }
@@ -105,8 +106,17 @@ void OpenClQueues::finish() {
 }
 
 void OpenClQueues::abandon() noexcept {
+  // Not for ever: a device that hangs is left alone, with what it was asked.
+  constexpr auto kGrace = std::chrono::seconds(30);
+  const auto end = Clock::now() + kGrace;
   for (Line& l : lines_) {
-    if (l.queue.get()) opencl().clFinish(l.queue.get());
+    if (l.queue.get() && opencl_is_ours()) try {
+        const ClEvent last = marker(l);
+        flush();
+        while (!is_done(last.get(), "the last command") && Clock::now() < end)
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+      } catch (const std::exception&) {  // it has failed, which somebody has been told
+      }
     l.beats.clear();
     l.asked = 0;
   }
@@ -177,6 +187,7 @@ void OpenClQueues::count(Queue queue, const std::string& what) {
   Line& l = line(queue);
   if (++l.asked < kBeat) return;
   add_beat(l, what);
+  take_beats();
   if (l.beats.size() > kMostBeats) await(l.beats[l.beats.size() - kMostBeats].event.get());
 }
 
