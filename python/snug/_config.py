@@ -191,7 +191,11 @@ class Config:
         for name, row in _SETTINGS.items():
             self.__dict__[name] = row.default
         for entry in entries_of_environment():
-            self._choose(entry.name, entry.value)
+            try:
+                self._choose(entry.name, entry.value)
+            except Bad as bad:
+                said = [f"{entry.place}: {entry.name}: {bad.args[0]}", *bad.args[1:]]
+                raise ValueError("\n  hint  ".join(said)) from None  # no line of the user's yet
 
     def _get(self, name: str) -> Any:
         return self.__dict__[name]

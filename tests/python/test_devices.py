@@ -212,3 +212,17 @@ def test_ctrl_c_is_not_lost_to_the_driver(tmp_path):
         text=True,
     )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
+
+
+def test_flags_that_name_no_device():
+    done = subprocess.run(
+        [sys.executable, "-c", "import snug"],
+        env={**os.environ, "SNUG_FLAGS": "device=opencl:77"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-2:] == [
+        "ValueError: SNUG_FLAGS: device: there is no device 'opencl:77'",
+        "  hint  choose one of 'cpu', " + ", ".join(repr(name) for name in THERE),
+    ], done.stderr
