@@ -22,7 +22,8 @@ constexpr std::size_t kMaxPrograms = 8;  // for sizes of shared variables, besid
 
 /// A program made with these options is one made with those.
 bool same_program(const CompileOptions& a, const CompileOptions& b) {
-  return a.micro_batches == b.micro_batches && a.bfloat16_products == b.bfloat16_products &&
+  return a.place_on == b.place_on && a.micro_batches == b.micro_batches &&
+         a.bfloat16_products == b.bfloat16_products &&
          (a.round == RoundActivations::Always) == (b.round == RoundActivations::Always);
 }
 

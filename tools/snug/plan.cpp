@@ -274,7 +274,7 @@ int plan(const PlanOptions& o) {
     return fits ? 0 : 1;
   }
   fmt::print("{}{}", subject.title(o.batch, o.memory), r.describe());
-  if (r.seconds > 0) {
+  if (r.seconds > 0 && r.devices.empty()) {  // rates of other devices are not measured
     fmt::print("  {:<18} {:>11}   predicted\n", "step time", snug::describe_seconds(r.seconds));
     print_rates_remark();
   }

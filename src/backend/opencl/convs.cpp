@@ -18,11 +18,6 @@ std::array<std::int64_t, std::size(kSizes)> sizes_of(const ConvShape& s) {
           s.oh, s.ow, s.group_in(), s.group_out(), s.front, s.top, s.left};
 }
 
-void put(std::string& text, const std::string& name, const std::string& value) {
-  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
-    text.replace(at, name.size(), value);
-}
-
 // The places of taps, of windows and of elements of images along the three axes; $P is k or n. What
 // an index of the product says alone is found once per tile: k_b and n_b are parts of the number of
 // an element, k_x and n_x (y, z) of its place.

@@ -123,7 +123,7 @@ class OpenClSpecCall : public OpenClCall {
  public:
   OpenClSpecCall(const KernelSpec& spec, const OpenClMapping& mapping,
                  std::shared_ptr<const OpenClKernel> kernel)
-      : mapping_(mapping), rank_(spec.rank()), outer_(spec.outer), ints_(runtime_ints(spec)) {
+      : mapping_(mapping), outer_(spec.outer), ints_(runtime_ints(spec)) {
     kernels_.push_back(std::move(kernel));
     for (const KernelSpec::Operand& o : spec.operands) widths_.push_back(size_of(o.dtype));
     if (mapping.ints_in_memory) workspace = (ints_.size() * 8 + kBlock - 1) / kBlock * kBlock;
@@ -163,7 +163,7 @@ class OpenClSpecCall : public OpenClCall {
   }
 
   OpenClMapping mapping_;
-  std::size_t rank_, outer_;
+  std::size_t outer_;
   std::vector<std::uint32_t> ints_;
   std::vector<std::int64_t> widths_;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backend/opencl/opencl_helpers.h"
+#include "backend/opencl/opencl_text.h"
 #include "base/error.h"
 
 namespace snug {
@@ -54,12 +55,8 @@ bool opencl_has(Prim p, DType t) {
 std::string OpenClExpr::helper(const std::string& name, DType t) {
   std::string text = opencl_helper(name), type = opencl_type(t), full = name;
   if (text.find("$T") != std::string::npos) full += "_" + type;
-  auto replace = [&](const std::string& from, const std::string& to) {
-    for (std::size_t at; (at = text.find(from)) != std::string::npos;)
-      text.replace(at, from.size(), to);
-  };
-  replace("$T", type);
-  replace("$W", wide_type(t));
+  put(text, "$T", type);
+  put(text, "$W", wide_type(t));
   helpers_[full] = text;
   return full;
 }

@@ -21,11 +21,6 @@ std::string key_of(const OpenClText& text) {
   return key;
 }
 
-void replace_all(std::string& text, std::string_view from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-}
-
 std::string log_of(cl_program program, cl_device_id device) {
   std::size_t bytes = 0;
   opencl().clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
@@ -104,7 +99,7 @@ void OpenClKernels::build_together(const Some& kernels) {
   for (const auto& kernel : kernels) {
     helpers.insert(kernel->text_.helpers.begin(), kernel->text_.helpers.end());
     std::string body = kernel->text_.body;
-    replace_all(body, "$NAME", kernel->function_);
+    put(body, "$NAME", kernel->function_);
     bodies += body + "\n";
   }
   std::string source;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace snug {
@@ -20,5 +21,11 @@ struct OpenClText {
   std::vector<OpenClKind> args;                     // those behind `go`
   std::array<std::uint32_t, 3> local = {64, 1, 1};  // items of a work group
 };
+
+/// Every `name` in a text becomes `value`, which is not looked at again.
+inline void put(std::string& text, std::string_view name, std::string_view value) {
+  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
+    text.replace(at, name.size(), value);
+}
 
 }  // namespace snug

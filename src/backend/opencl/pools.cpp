@@ -11,11 +11,6 @@ using native::PoolKind;
 constexpr const char* kAxes[] = {"z", "y", "x"};
 constexpr std::int64_t kItems = 64;
 
-void put(std::string& text, const std::string& name, const std::string& value) {
-  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
-    text.replace(at, name.size(), value);
-}
-
 // Of a window: its first place along each axis, and its cells that lie inside.
 constexpr const char* kWindow = R"(  const long plane = e / ((long)oz_n * oy_n * ox_n);
   const int at = e % ((long)oz_n * oy_n * ox_n);

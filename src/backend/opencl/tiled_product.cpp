@@ -90,11 +90,6 @@ constexpr const char* kFillK = R"(    for (int tk = item; tk < $TK; tk += $ITEMS
     barrier(CLK_LOCAL_MEM_FENCE);
 )";
 
-void put(std::string& text, const std::string& name, const std::string& value) {
-  for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
-    text.replace(at, name.size(), value);
-}
-
 }  // namespace
 
 ProductTile choose_tile(const OpenClFound& device, DType dtype, std::int64_t m, std::int64_t n) {
