@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 
@@ -18,6 +19,7 @@
 #include "base/spelling.h"
 #include "exec/fit_loops.h"
 #include "expr/loop_shape.h"
+#include "place/pins.h"
 #include "plan/queues.h"
 #include "target/device_info.h"
 
@@ -54,7 +56,7 @@ Graph place_all(const Graph& graph, const CompileOptions& options, PlaceTrace& t
     return (*options.devices)[d].runs(g, node);
   };
   hints.pin = options.pin;
-  if (!options.pin && !options.place_on.empty() && options.devices->size() > 1) hints.home = 1;
+  hints.home = options.home;
   return place(graph, options.devices->infos(), trace, hints);
 }
 
@@ -143,30 +145,38 @@ void set_device_budgets(std::vector<std::uint64_t> budgets) {
   chosen.budgets = std::move(budgets);
 }
 
-void choose_devices(CompileOptions& options) {
+void choose_devices(CompileOptions& options, const Graph& graph) {
   if (options.devices) return;
   ChosenDevices& chosen = chosen_devices();
   const std::lock_guard lock(chosen.mutex);
   options.devices = chosen.devices;
   options.device_budgets = chosen.budgets;
   options.pin = chosen.pin;
-  if (options.devices) return;
-  if (!options.place_on.empty()) {
-    options.devices = host_and_named(options.place_on);
-    return;
-  }
-  options.devices = devices_of_process();
-  if (const std::size_t count = options.devices->size(); count > 1)  // scattered
-    options.pin = [count](std::uint32_t number, const Node&) {
+  if (options.pin) return;
+  std::vector<std::string> names = named_devices(graph);
+  const bool puts = !names.empty();
+  if (!options.place_on.empty()) names.insert(names.begin(), options.place_on);
+  if (!options.devices)
+    options.devices = names.empty() ? devices_of_process() : host_and_named(names);
+  const std::vector<DeviceInfo>& infos = options.devices->infos();
+  if (const std::size_t count = infos.size(); count > 1 && names.empty() && !chosen.devices) {
+    options.pin = [count](std::uint32_t number, const Node&) {  // scattered
       return static_cast<std::uint8_t>((number * 0x9e3779b97f4a7c15U >> 40) % count);
     };
+    return;
+  }
+  if (puts) options.pin = pin_by_name(infos);
+  if (options.place_on.empty() && !puts) return;
+  const auto home = std::find_if(infos.begin(), infos.end(),
+                                 [&](const DeviceInfo& d) { return d.name == options.place_on; });
+  options.home = home == infos.end() ? DeviceId{0} : static_cast<DeviceId>(home - infos.begin());
 }
 
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& given,
                                CompileTrace& trace) {
   Stopwatch watch;
   CompileOptions options = given;
-  choose_devices(options);
+  choose_devices(options, captured);
   const Libraries libraries = options.devices->libraries();
   trace.passes = begin_passes(options);
   const Graph rewritten =
@@ -293,6 +303,17 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
 }
 
 FoundDevices devices_of_machine() { return find_devices(); }
+
+void require_device(const std::string& name) {
+  {
+    ChosenDevices& chosen = chosen_devices();
+    const std::lock_guard lock(chosen.mutex);
+    if (chosen.devices)
+      for (const DeviceInfo& d : chosen.devices->infos())
+        if (d.name == name) return;
+  }
+  require_device_named(name);
+}
 
 MadeCode made_code() {
   const CpuJit::Counters kernels = CpuJit::instance().counters();

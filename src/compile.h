@@ -30,8 +30,8 @@ void set_devices(std::shared_ptr<const DeviceList> devices,
                  decltype(CompileOptions::pin) pin = nullptr);
 /// Likewise, what functions may have on each device, by its number; 0: no limit.
 void set_device_budgets(std::vector<std::uint64_t> budgets);
-/// Fills in the devices, unless there are some.
-void choose_devices(CompileOptions& options);
+/// Fills in the devices that a graph is placed on, unless there are some.
+void choose_devices(CompileOptions& options, const Graph& graph);
 
 /// Graph -> Program: once per function. It can be planned with, and run once it has code.
 std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& options,
@@ -68,6 +68,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bound
 
 /// The devices of this machine.
 FoundDevices devices_of_machine();
+/// A Device error that names those that there are, unless there is one of this name.
+void require_device(const std::string& name);
 
 /// What was made so far, for all functions of the process.
 struct MadeCode {

@@ -104,6 +104,7 @@ EXAMPLES: dict[str, Callable[[Maker], Any]] = {
     "gather": lambda x: x(2)[x(1, "int64")],
     "grad_clip": lambda x: snug.gradient.grad_clip(x(2), -1, 1),
     "grad_scale": lambda x: snug.gradient.grad_scale(x(2), 2),
+    "on_device": lambda x: x(2).transfer("cpu"),
     "imag": lambda x: T.imag(T.complex(x(2), x(2))),
     "input": lambda x: x(1),
     "inverse": lambda x: T.nlinalg.matrix_inverse(x(2)),

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/error.h"
 #include "base/interrupt.h"
+#include "base/origin_marks.h"
 #include "expr/expr.h"
 #include "expr/op_def.h"
 
@@ -92,7 +93,7 @@ void init_origins(nb::module_& m);
 OriginId origin_of_caller();
 /// Expressions built while one lives carry the line of the Python code that called us.
 struct UserLine {
-  OriginOverride origin{origin_of_caller()};
+  OriginOverride origin{with_current_device(origin_of_caller())};
 };
 void init_errors(nb::module_& m);
 /// Sets the Python error for an exception in flight; call inside a catch block.

@@ -41,6 +41,9 @@ struct OpView {
   Attrs attrs;
 };
 
+/// That of a node that is on a device: programs of Theano look for "Gpu" in the name of its class.
+struct GpuOpView : OpView {};
+
 nb::tuple tuple_of(const Dims& dims);  // None where a size is not known
 PyObject* broadcastable_tuple(const TensorType& type);
 inline PyObject* str_of(std::string_view s) {

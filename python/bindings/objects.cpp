@@ -274,7 +274,11 @@ PyObject* apply_outputs(PyObject* self, void*) {
 
 PyObject* apply_op(PyObject* self, void*) {
   return guarded([&] {
-    return nb::cast(OpView{apply_of(self)->op, apply_of(self)->attrs}).release().ptr();
+    const Apply& a = *apply_of(self);
+    const std::string_view device = device_mark(a.origin);
+    if (!device.empty() && device != "cpu")
+      return nb::cast(GpuOpView{{a.op, a.attrs}}).release().ptr();
+    return nb::cast(OpView{a.op, a.attrs}).release().ptr();
   });
 }
 PyObject* apply_str(PyObject* self) {

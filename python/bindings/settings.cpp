@@ -126,6 +126,15 @@ void bind_settings(nb::module_& m) {
     out["devices"] = all, out["trouble"] = found.trouble, out["text"] = found.describe();
     return out;
   });
+  m.def(
+      "_require_device", [](const std::string& name) { const OnDevice here(name); },
+      nb::arg("name"),
+      "An error that names the devices there are, unless there is one of this name.");
+  m.def(
+      "_set_current_device",
+      [](const std::string& name) { return std::string(set_current_device_mark(name)); },
+      nb::arg("name"),
+      "What is built on this thread from now on is on a device; '' on none. The one before.");
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);

@@ -330,6 +330,7 @@ void bind_types(nb::module_& m) {
            })
       .def("__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); })
       .def("__repr__", op_text);
+  nb::class_<GpuOpView, OpView>(m, "GpuOp", "An op of a node that is on a device.");
   m.def("_op", op_from);
   m.def("op_text", op_text, nb::arg("op"), "The name of an op with its constants.");
 

@@ -29,6 +29,7 @@ void bind_watch(nb::module_& m) {
   define(m, "undefined_grad", undefined_grad, tensor_arg("x"));
   define(m, "grad_clip", grad_clip, tensor_arg("x"), arg("lower_bound"), arg("upper_bound"));
   define(m, "grad_scale", grad_scale, tensor_arg("x"), arg("multiplier"));
+  define(m, "on_device", on_device, tensor_arg("x"), arg("device"));
   define(m, "assert_all", assert_, tensor_arg("x"), arg("conditions"), arg("message"),
          "x; the call fails if one of the conditions is 0, and changes nothing.");
   m.def(

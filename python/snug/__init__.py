@@ -30,7 +30,7 @@ from snug._core import (
     Variable,
     process_memory,
 )
-from snug._devices import Device, Devices, devices
+from snug._devices import Device, Devices, device, devices
 from snug._errors import (
     DisconnectedInputError,
     InternalError,
@@ -98,6 +98,7 @@ __all__ = [
     "config",
     "data",
     "debugprint",
+    "device",
     "devices",
     "foldl",
     "foldr",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from snug import _core
+from snug._errors import error, say
 
 
 class Device(NamedTuple):
@@ -38,3 +42,51 @@ def devices() -> Devices:
     out = Devices(Device(**d) for d in found["devices"])
     out.trouble, out._text = found["trouble"], found["text"]
     return out
+
+
+@contextmanager
+def device(name: str) -> Iterator[None]:
+    """Expressions and shared variables that are built in the block are on a device, in whatever
+    function they are, and so are gradients of them; all else is where the function is."""
+    name = named(name) or "cpu"
+    before = _core._set_current_device(name)
+    try:
+        yield
+    finally:
+        _core._set_current_device(before)
+
+
+# ---- Theano's names
+
+_THEANO = re.compile(r"(cuda|gpu|opencl\d*:)(\d*)$")
+contexts: dict[str, str] = {}  # those of the flag: {"dev0": "cuda0"}
+_said: set[str] = set()
+
+
+def named(name: str) -> str | None:
+    """The name of a device as `devices()` has it. Theano's names mean the GPU of that number, or the
+    first; where there is none they mean nothing. Either is said once."""
+    if not isinstance(name, str):
+        raise error(TypeError, f"device: expected a name, got {name!r}")
+    if name == "cpu":
+        return name
+    meant = contexts.get(name, name)
+    if meant == "cpu":
+        return meant
+    found = devices()
+    if any(d.name == meant for d in found):
+        return meant
+    theano = _THEANO.match(meant)
+    if theano is None:
+        _core._require_device(meant)  # says which there are
+    gpus = [d for d in found if d.kind == "gpu"]
+    number = int(theano[2] or 0) if theano else 0
+    gpu = gpus[number if number < len(gpus) else 0] if gpus else None
+    about = gpu.name if gpu else ""
+    if about not in _said:
+        _said.add(about)
+        if gpu:
+            say(f"device = {name!r} means {gpu.name} here, {gpu.model}")
+        else:
+            say(f"there is no GPU for device = {name!r}: functions run on the CPU")
+    return gpu.name if gpu else None

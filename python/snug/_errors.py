@@ -37,6 +37,11 @@ class InternalError(RuntimeError):
     __module__ = "snug"
 
 
+def say(text: str) -> None:
+    """A note for the user, beside what the program itself prints."""
+    print(f"snug: {text}", file=sys.stderr)
+
+
 def error(kind: type[Exception], message: str, hint: str = "") -> Exception:
     """An exception with the text that all errors have: what, at which line, what to do."""
     title = next(_TITLES[base] for base in kind.__mro__ if base in _TITLES)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from snug import _core
 from snug._attach import attach
+from snug._devices import device
 from snug._errors import error
 
 _constructors: list[Callable[..., Any]] = []
@@ -41,8 +43,8 @@ def shared(
     The value gives the dtype and the number of dimensions; no dimension stretches unless
     `broadcastable` says so. A Recipe is materialised when it is first needed. `strict` and
     `allow_downcast` say what later calls of set_value may convert. The value is always copied,
-    which `borrow` allows and does not demand; there is one place for it, so `target` changes
-    nothing. A list, a tuple or a dict is kept as it is, for no expression to use, as in
+    which `borrow` allows and does not demand. `target` is the device where it is, and what is made
+    of it: one of snug.devices(), or a name of Theano's; else it goes where it is needed. A list, a tuple or a dict is kept as it is, for no expression to use, as in
     Theano: numpy.asarray(value) makes a tensor of it.
     """
     for constructor in reversed(_constructors):
@@ -72,7 +74,8 @@ def shared(
         return GenericSharedVariable(value, name)
     if isinstance(value, (bool, int, float)):
         value = np.asarray(value)
-    return _core.make_shared(value, name or "", strict, allow_downcast, broadcastable)
+    with device(target) if target else nullcontext():
+        return _core.make_shared(value, name or "", strict, allow_downcast, broadcastable)
 
 
 class Container:

@@ -15,7 +15,8 @@ from typing import Any
 from snug import _core
 from snug._config import MODES, Bad, ChangedFlags
 from snug._config import config as snug_config
-from snug._errors import error
+from snug._devices import contexts, named
+from snug._errors import error, say
 from snug._mode import set_defaults
 from snug._settings import Entry, as_bool, entries_of_files, entries_of_flags
 
@@ -212,11 +213,6 @@ _FLAGS: dict[str, Any] = {
 _GPUS = ("cuda", "gpu", "opencl")
 
 
-def say(text: str) -> None:
-    """A note for the user, beside what the program itself prints."""
-    print(f"snug: {text}", file=sys.stderr)
-
-
 class _Flags:
     """The flags: their values, and what happens when one is set."""
 
@@ -282,23 +278,21 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "tex
 
 
 def _set_device(flags: _Flags, value: str) -> str:
-    if value.startswith("opencl:") and value in [d["name"] for d in _core.devices()["devices"]]:
-        snug_config.device = value
-        return value
-    if value.startswith(_GPUS):
-        for device in _core.devices()["devices"]:
-            if device["kind"] == "gpu":
-                snug_config.device = device["name"]
-                if not flags.said_cpu:
-                    flags.said_cpu = True
-                    say(f"device = {value!r} means {device['name']} here, {device['model']}")
-                return value
-        if flags.values["force_device"]:
-            raise Bad(f"{value!r} is not there, and force_device is set")
-        if not flags.said_cpu:
-            flags.said_cpu = True
-            say(f"there is no GPU for device = {value!r}: functions run on the CPU")
-    return "cpu"
+    found = named(value)
+    if found is None and flags.values["force_device"]:
+        raise Bad(f"{value!r} is not there, and force_device is set")
+    snug_config.device = found or "cpu"
+    return value if found else "cpu"
+
+
+def _set_contexts(flags: _Flags, value: str) -> str:
+    """Names of devices: "dev0->cuda0;dev1->cuda1"."""
+    pairs = [entry.split("->") for entry in value.split(";") if entry]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise Bad(f"{value!r} is not allowed", "write 'dev0->cuda0;dev1->cuda1'")
+    contexts.clear()
+    contexts.update({name.strip(): meant.strip() for name, meant in pairs})
+    return value
 
 
 def _set_mode(flags: _Flags, value: str) -> str:
@@ -350,7 +344,8 @@ _MEANINGS: dict[str, Callable[[_Flags, Any], Any]] = {
     "NanGuardMode.nan_is_error": _of_modes("nan_is_error"),
     "device": _set_device,
     "force_device": lambda flags, value: value,
-    "init_gpu_device": lambda flags, value: _set_device(flags, value) and "",
+    "init_gpu_device": lambda flags, value: value and (named(value) or ""),
+    "contexts": _set_contexts,
     "int_division": _set_int_division,
     "linker": _of_modes("linker"),
     "mode": _set_mode,

@@ -135,6 +135,10 @@ def _index_text(spec: Sequence[int], numbers: Sequence[_core.Variable]) -> str:
     return ", ".join(entries)
 
 
+def _transfer_text(device: str | None) -> str:
+    return "HostFromGpu(gpuarray)" if device == "cpu" else f"GpuFromHost<{device}>"
+
+
 def _scatter_text(kind: str, inputs: Sequence[_core.Variable]) -> str:
     if len(inputs) == 3:
         return f"AdvancedIncSubtensor1{{no_inplace,{kind}}}"
@@ -194,6 +198,8 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
     "grad_clip": "GradClip",
     "grad_scale": "GradScale",
     "stop_gradient": "ZeroGrad",
+    "on_device": lambda a, x: _transfer_text(a["device"]),
+    "transfer": lambda a, x: _transfer_text("cpu" if a["device"] == 0 else None),
     "undefined_grad": "UndefinedGrad",
     "sum": _sum_text,
 }
@@ -205,7 +211,8 @@ def op_text(op: _core.Op, inputs: Sequence[_core.Variable] = ()) -> str:
     if name is not None:
         return name if isinstance(name, str) else name(op.attrs, inputs)
     if op.elementwise:
-        return f"Elemwise{{{_SCALAR_NAMES.get(op.name, op.name)},no_inplace}}"
+        there = "Gpu" if isinstance(op, _core.GpuOp) else ""
+        return f"{there}Elemwise{{{_SCALAR_NAMES.get(op.name, op.name)},no_inplace}}"
     return _core.op_text(op)
 
 

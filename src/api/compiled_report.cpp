@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "api/compiled.h"
 #include "api/memory_classes.h"
 #include "api/process_memory.h"
@@ -178,6 +180,35 @@ std::string describe_kernels(const Lowered& lowered) {
   return text;
 }
 
+/// Why nodes are where they are: each reason with the ops it holds for, and a line of one of them.
+std::string describe_placement(const PlaceTrace& trace, const Graph& placed) {
+  if (trace.devices.size() < 2) return "";
+  constexpr std::size_t kMostNames = 6;
+  std::string text;
+  for (std::uint32_t reason = 0; reason < trace.reasons.size(); ++reason) {
+    std::vector<std::pair<std::string_view, int>> ops;
+    std::string line;
+    for (std::uint32_t id = 0; id < placed.nodes().size(); ++id) {
+      if (trace.reason_of[id] != reason) continue;
+      const Node& node = placed.node(id);
+      auto known = std::find_if(ops.begin(), ops.end(),
+                                [&](const auto& op) { return op.first == node.op->name; });
+      if (known == ops.end()) known = ops.insert(ops.end(), {node.op->name, 0});
+      ++known->second;
+      if (line.empty()) line = describe(node.origin);
+    }
+    if (ops.empty() || trace.reasons[reason].empty()) continue;
+    std::string names;
+    for (std::size_t k = 0; k < std::min(ops.size(), kMostNames); ++k)
+      names += fmt::format("{}{}{}", k ? ", " : "", ops[k].first,
+                           ops[k].second > 1 ? fmt::format(" x {}", ops[k].second) : "");
+    if (ops.size() > kMostNames) names += fmt::format(" and {} others", ops.size() - kMostNames);
+    text += fmt::format("placement: {}: {}{}\n", trace.reasons[reason], names,
+                        line.empty() ? "" : fmt::format(" ({})", line));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Compiled::explain() const {
@@ -187,8 +218,7 @@ std::string Compiled::explain() const {
                       made_.trace.passes.describe(PassStage::Rewrite));
   text += fmt::format("\n== placed ({:.1f} ms) ==\n{}", 1e3 * made_.trace.place_seconds,
                       print(made_.trace.placed));
-  for (const std::string& reason : made_.trace.place.reasons)
-    text += fmt::format("placement: {}\n", reason);
+  text += describe_placement(made_.trace.place, made_.trace.placed);
   text += fmt::format("\n== layout ==\n{}", made_.trace.passes.describe(PassStage::Layout));
   text += fmt::format("\n== tasks ({:.1f} ms) ==\n{}", 1e3 * made_.trace.fuse_seconds,
                       made_.lowered ? describe_tasks(*made_.lowered) : "");

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/kept_blocks.h"
 #include "base/log.h"
+#include "base/origin_marks.h"
 #include "base/pool.h"
 #include "base/spelling.h"
 #include "base/threads.h"
@@ -108,6 +109,7 @@ void take_signature(const std::vector<Expr>& inputs, const std::vector<Expr>& ou
 FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
                            const FunctionOptions& options)
     : options_(options) {
+  const DeviceMarkScope nowhere("");  // what is made from now on is the compiler's
   check_options(options);
   auto captured = std::make_shared<FunctionGraph>();
   captured->name = options.name;
@@ -164,7 +166,7 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
   o.threads = options.plan_only ? wanted_threads_ : pool_threads(wanted_threads_);
   if (!options.plan_only && options.mode != Mode::Reference) load_libraries_under_limits();
   o.place_on = options.device;
-  choose_devices(o);
+  choose_devices(o, function_->graph);
   has_other_devices_ = o.devices->size() > 1;
   take_budgets(options.memory, o);
   share.own = o.budget;

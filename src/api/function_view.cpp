@@ -1,5 +1,7 @@
 // The compiled graph as expressions.
 #include "api/function_impl.h"
+#include "base/origin_marks.h"
+#include "kernel/device.h"
 
 namespace snug {
 namespace {
@@ -11,8 +13,8 @@ TensorType shown_type(const SizeTable& sizes, const Type& t) {
 }
 
 /// Nodes are shown with the types they have: nothing is inferred again, since sizes that a graph
-/// knows are not known to an expression.
-std::vector<std::vector<Expr>> shown_nodes(const Graph& g) {
+/// knows are not known to an expression. Their origins have the marks of their devices.
+std::vector<std::vector<Expr>> shown_nodes(const Graph& g, const DeviceList* devices) {
   std::vector<std::vector<Expr>> shown(g.nodes().size());
   for (const GraphInput& in : g.inputs()) {
     const Node& n = g.node(in.value);
@@ -31,7 +33,8 @@ std::vector<std::vector<Expr>> shown_nodes(const Graph& g) {
     Ref<Apply> apply(new Apply);
     apply->op = n.op;
     apply->attrs = n.attrs;
-    apply->origin = n.origin;
+    apply->origin =
+        with_device_mark(n.origin, devices && n.device ? (*devices)[n.device].info().name : "");
     for (Value x : n.inputs) apply->inputs.push_back(shown[x.node][x.output]);
     for (const Type& t : n.types) apply->types.push_back(shown_type(g.sizes(), t));
     for (std::size_t i = 0; i < n.types.size(); ++i) shown[id].push_back(apply->output(i));
@@ -45,7 +48,8 @@ Function::View FunctionImpl::view() {
   std::lock_guard lock(compile_mutex_);
   const Compiled::Made& made = strategy_->whole().current();
   const Graph& g = made.lowered ? made.trace.placed : function_->graph;
-  std::vector<std::vector<Expr>> shown = shown_nodes(g);
+  const DeviceList* const devices = made.lowered ? made.lowered->devices.get() : nullptr;
+  std::vector<std::vector<Expr>> shown = shown_nodes(g, devices);
   auto at = [&](Value v) { return shown[v.node][v.output]; };
   Function::View view;
   for (std::size_t i = 0; i < function_->argument_count; ++i)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -47,18 +48,16 @@ class OpenClDevices {
   std::shared_ptr<Accelerator> named(const std::string& name) {
     const std::lock_guard lock(mutex_);
     search();
-    for (const OpenClFound& f : found_->devices) {
-      if (f.name != name) continue;
-      std::shared_ptr<Accelerator>& device = open_[name];
-      if (!device) device = std::make_shared<OpenClDevice>(f);
-      return device;
-    }
-    std::string there = "cpu";
-    for (const OpenClFound& f : found_->devices) there += fmt::format(", {} ({})", f.name, f.model);
-    fail(Fault::Device,
-         fmt::format("there is no device '{}'; there are: {}{}{}", name, there,
-                     found_->trouble.empty() ? "" : "; ", found_->trouble),
-         "snug devices lists them, and why others cannot be used");
+    const OpenClFound& found = described(name);
+    std::shared_ptr<Accelerator>& device = open_[name];
+    if (!device) device = std::make_shared<OpenClDevice>(found);
+    return device;
+  }
+
+  void require(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    search();
+    described(name);
   }
 
   OpenClSearch all() {
@@ -71,6 +70,17 @@ class OpenClDevices {
   void search() {
     if (!found_) found_ = find_opencl_devices();
   }
+  const OpenClFound& described(const std::string& name) const {
+    for (const OpenClFound& f : found_->devices)
+      if (f.name == name) return f;
+    std::string there = "cpu";
+    for (const OpenClFound& f : found_->devices) there += fmt::format(", {} ({})", f.name, f.model);
+    fail(Fault::Device,
+         fmt::format("there is no device '{}'; there are: {}{}{}", name, there,
+                     found_->trouble.empty() ? "" : "; ", found_->trouble),
+         "snug devices lists them, and why others cannot be used");
+  }
+
   LongMutex mutex_;
   std::optional<OpenClSearch> found_;
   std::map<std::string, std::shared_ptr<Accelerator>> open_;
@@ -84,9 +94,19 @@ OpenClDevices& opencl_devices() {
 
 }  // namespace
 
-std::shared_ptr<const DeviceList> host_and_named(const std::string& name) {
-  if (name == "cpu" || name == "cpu:0") return host_only();
-  return host_and({opencl_devices().named(name)});
+std::shared_ptr<const DeviceList> host_and_named(const std::vector<std::string>& names) {
+  std::vector<std::shared_ptr<Accelerator>> others;
+  for (const std::string& name : names) {
+    if (name == "cpu" || name == "cpu:0") continue;
+    std::shared_ptr<Accelerator> device = opencl_devices().named(name);
+    if (std::find(others.begin(), others.end(), device) == others.end())
+      others.push_back(std::move(device));
+  }
+  return others.empty() ? host_only() : host_and(std::move(others));
+}
+
+void require_device_named(const std::string& name) {
+  if (name != "cpu" && name != "cpu:0") opencl_devices().require(name);
 }
 
 FoundDevices find_devices() {

@@ -12,9 +12,11 @@ namespace snug {
 std::shared_ptr<const DeviceList> host_only();
 /// With others behind it.
 std::shared_ptr<const DeviceList> host_and(std::vector<std::shared_ptr<Accelerator>> others);
-/// With the device of this name ("opencl:0"), which is opened once per process; "cpu": none. A
-/// Device error names those that there are.
-std::shared_ptr<const DeviceList> host_and_named(const std::string& name);
+/// With the devices of these names ("opencl:0"), in their order, each opened once per process;
+/// "cpu": none. A Device error names those that there are.
+std::shared_ptr<const DeviceList> host_and_named(const std::vector<std::string>& names);
+/// The Device error of `host_and_named`; opens nothing.
+void require_device_named(const std::string& name);
 /// All devices of this machine; the others than the host are looked for once per process.
 FoundDevices find_devices();
 /// With as many simulated ones as SNUG_SIMS says, over which all is scattered: for tests.

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
 
+#include "base/error.h"
 #include "base/fork.h"
 #include "base/origin_marks.h"
 #include "base/spelling.h"
@@ -29,6 +32,7 @@ struct Table {
   std::map<std::vector<Frame>, OriginId, FrameLess> ids;
   std::deque<std::string> words{""};  // their places stay
   std::map<std::string_view, OriginId> word_ids;
+  std::deque<std::string> devices{""};
 };
 
 Table& table() {
@@ -37,8 +41,9 @@ Table& table() {
 }
 
 thread_local OriginId current = 0;
-thread_local bool active = false;
+thread_local bool active = false, overridden = false;
 thread_local OriginId fallback = 0;
+thread_local OriginId device = 0;  // a mark that origins begin with
 std::atomic<OriginId (*)()> hook{nullptr};
 
 /// Whether a file is one of the library's sources: those lie below the folder above this file's.
@@ -93,14 +98,14 @@ OriginId origin_in_part(OriginId id, const std::string& name) {
   std::vector<Frame> frames = frames_of(id);
   if (!frames.empty() && frames[0].line == 0) frames.erase(frames.begin());
   frames.insert(frames.begin(), Frame{name, 0, {}});
-  return intern_origin(frames);
+  return intern_origin(frames) | (id & kDeviceMask);
 }
 
 OriginId current_origin() {
-  if (active) return current;
+  if (active) return overridden ? current : current | device;
   if (auto h = hook.load())
-    if (const OriginId id = h()) return id;
-  return fallback;
+    if (const OriginId id = h()) return id | device;
+  return fallback | device;
 }
 
 OriginScope::OriginScope(OriginId id) : outermost_(!active) {
@@ -130,14 +135,16 @@ FallbackOrigin::FallbackOrigin(const std::source_location& where) : saved_(fallb
 }
 FallbackOrigin::~FallbackOrigin() { fallback = saved_; }
 
-OriginOverride::OriginOverride(OriginId id) : saved_(current), saved_active_(active) {
+OriginOverride::OriginOverride(OriginId id)
+    : saved_(current), saved_active_(active), saved_overridden_(overridden) {
   current = id;
-  active = true;
+  active = overridden = true;
 }
 
 OriginOverride::~OriginOverride() {
   current = saved_;
   active = saved_active_;
+  overridden = saved_overridden_;
 }
 
 std::string_view word_of(OriginId id) {
@@ -156,6 +163,30 @@ OriginId with_word(OriginId id, std::string_view word) {
   }
   return (id & ~kWordMask) | known->second << kWordShift;
 }
+
+std::string_view device_mark(OriginId id) {
+  std::lock_guard lock(table().mutex);
+  return table().devices[(id & kDeviceMask) >> kDeviceShift];
+}
+
+OriginId with_device_mark(OriginId id, std::string_view name) {
+  std::deque<std::string>& names = table().devices;
+  std::lock_guard lock(table().mutex);
+  const auto known = std::find(names.begin(), names.end(), name);
+  const auto number = static_cast<OriginId>(known - names.begin());
+  if (known == names.end()) {
+    if (number > kDeviceMask >> kDeviceShift)
+      fail(Fault::Value, fmt::format("there are expressions on {} devices already", number - 1));
+    names.emplace_back(name);
+  }
+  return (id & ~kDeviceMask) | number << kDeviceShift;
+}
+
+std::string_view set_current_device_mark(std::string_view name) {
+  return device_mark(std::exchange(device, with_device_mark(0, name)));
+}
+
+OriginId with_current_device(OriginId id) { return id | device; }
 
 WordScope::WordScope(const char* word) : saved_(current) {
   if (word && (current & kWordMask) == 0) current = with_word(current, word);

@@ -18,7 +18,7 @@ struct Frame {
 
 /// Where the user built an expression: an interned stack of up to 8 frames, innermost first.
 /// 0 means unknown. Origins are no part of equality of nodes.
-using OriginId = std::uint32_t;
+using OriginId = std::uint64_t;
 inline constexpr std::size_t kMaxOriginFrames = 8;
 
 OriginId intern_origin(std::span<const Frame> frames);
@@ -70,7 +70,7 @@ class OriginOverride {
 
  private:
   OriginId saved_;
-  bool saved_active_;
+  bool saved_active_, saved_overridden_;
 };
 
 /// A language binding installs a function that looks up the caller's frames; it is asked when no

@@ -37,8 +37,8 @@ static_assert(sizeof(Header) == 40 && std::endian::native == std::endian::little
 enum class Record : std::uint8_t { Input, Constant, Shared, Outside, Function, Apply };
 enum class Held : std::uint8_t { Value, Recipe, Apart, Alias };  // what is there of a shared one
 
-// Added to the number of frames of an origin: kDerivativeMark, and that a word follows.
-constexpr std::uint64_t kMarkedOrigin = 16, kOriginWithWord = 32;
+// Added to the number of frames of an origin: kDerivativeMark, and that a word or a device follows.
+constexpr std::uint64_t kMarkedOrigin = 16, kOriginWithWord = 32, kOriginWithDevice = 64;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 48;  // of an axis
 constexpr std::size_t kMaxDims = 8, kMaxName = 64, kMaxNames = 1000;
 
@@ -278,10 +278,12 @@ class Saver {
     auto [it, fresh] = origins_.try_emplace(id, origins_.size() + 1);
     if (fresh) {
       std::vector<Frame> frames = frames_of(id);
-      const std::string_view word = word_of(id);
+      const std::string_view word = word_of(id), device = device_mark(id);
       origin_bytes_.number(frames.size() + (is_derivative(id) ? kMarkedOrigin : 0) +
-                           (word.empty() ? 0 : kOriginWithWord));
+                           (word.empty() ? 0 : kOriginWithWord) +
+                           (device.empty() ? 0 : kOriginWithDevice));
       if (!word.empty()) origin_bytes_.number(text_number(word));
+      if (!device.empty()) origin_bytes_.number(text_number(device));
       for (const Frame& f : frames) {
         origin_bytes_.number(text_number(f.file));
         origin_bytes_.integer(f.line);
@@ -426,12 +428,14 @@ class Loader {
 
   OriginId read_origin() {
     std::uint64_t n = number();
+    const bool placed = n >= kOriginWithDevice;
+    if (placed) n -= kOriginWithDevice;
     const bool worded = n >= kOriginWithWord;
     if (worded) n -= kOriginWithWord;
     const bool marked = n >= kMarkedOrigin;
     if (marked) n -= kMarkedOrigin;
     if (n > kMaxOriginFrames) damaged("an origin of too many frames");
-    const std::string word = worded ? text() : "";
+    const std::string word = worded ? text() : "", device = placed ? text() : "";
     std::vector<Frame> frames;
     for (std::uint64_t i = 0; i < n; ++i) {
       Frame f;
@@ -442,6 +446,7 @@ class Loader {
     }
     OriginId id = intern_origin(frames);
     if (worded) id = with_word(id, word);
+    if (placed) id = with_device_mark(id, device);
     return marked ? as_derivative(id) : id;
   }
 

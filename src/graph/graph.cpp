@@ -32,12 +32,15 @@ std::size_t hash_of(const OpDef* op, std::span<const Value> inputs, const Attrs&
 std::uint32_t Builder::find(std::size_t hash, const Node& like, std::span<const Value> inputs,
                             const Graph* inner, DeviceId device) const {
   if (slots_.empty()) return kNone;
+  // What the user has put on different devices is not one.
+  const OriginId put_on = (like.origin ? like.origin : current_origin()) & kDeviceMask;
   for (std::size_t at = hash >> 20;; ++at) {
     std::uint32_t id = slots_[at & (slots_.size() - 1)];
     if (id == kNone) return kNone;
     if (hashes_[id] != hash) continue;
     const Node& n = graph_.nodes_[id];
     if (n.op == like.op && n.inner.get() == inner && n.device == device &&
+        (n.origin & kDeviceMask) == put_on &&
         std::equal(n.inputs.begin(), n.inputs.end(), inputs.begin(), inputs.end()) &&
         n.attrs == like.attrs)
       return id;

@@ -51,7 +51,8 @@ extern const OpDef max_pool, max_unpool, max_pool_take, average_pool, average_po
 // softmax.cpp
 extern const OpDef softmax, log_softmax, standardize;
 // watch.cpp
-extern const OpDef assert_, disconnected_grad, grad_clip, grad_scale, print, undefined_grad;
+extern const OpDef assert_, disconnected_grad, grad_clip, grad_scale, on_device, print,
+    undefined_grad;
 // loop.cpp
 extern const OpDef loop;
 

@@ -116,6 +116,7 @@ const OpDef* const kOps[] = {
     &ops::ne,
     &ops::neg,
     &ops::nonzero,
+    &ops::on_device,
     &ops::pair,
     &ops::polygamma,
     &ops::pow,

@@ -134,6 +134,21 @@ const OpDef grad_scale = {
     .samples = {.differentiable = false, .numpy = "a"},
 };
 
+const OpDef on_device = {
+    .name = "on_device",
+    .doc = "x on a device, where what reads it is, too.",
+    .traits = kElementwise | kBarrier,
+    .infer =
+        [](Infer& f) {
+          f.attrs.text("device");
+          upcast_rule(f);
+        },
+    .grad = [](const GradArgs& g) -> Exprs { return {g.dy[0]}; },
+    .scalar = same,
+    .on_complex = complex_linear,
+    .samples = {.numpy = "a"},
+};
+
 const OpDef undefined_grad = {
     .name = "undefined_grad",
     .doc = "x, by which nothing can be differentiated.",
@@ -181,6 +196,12 @@ Expr grad_scale(const Arg& x, double multiplier) {
   Scope scope(x);
   require_expr("grad_scale", x.expr);
   return apply(ops::grad_scale, {x.expr}, {{"multiplier", multiplier}});
+}
+
+Expr on_device(const Arg& x, const std::string& device) {
+  Scope scope(x);
+  require_expr("on_device", x.expr);
+  return apply(ops::on_device, {x.expr}, {{"device", device}});
 }
 
 Expr print(const Arg& x, std::string message, std::function<void(const Array&)> show) {

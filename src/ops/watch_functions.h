@@ -19,6 +19,10 @@ Expr undefined_grad(const Arg& x);
 Expr grad_clip(const Arg& x, double lower, double upper);
 Expr grad_scale(const Arg& x, double multiplier);
 
+/// x on a device ("cpu", "opencl:0"), where what is made of it is, too, unless it is put elsewhere.
+/// A function with such an expression uses the device.
+Expr on_device(const Arg& x, const std::string& device);
+
 /// x; when it runs, `show` gets its value, once per call or iteration of a loop and before any
 /// shared variable is changed. `show` must not call functions that use the same shared variables,
 /// which are locked; what it throws ends the call. A null `show` does nothing.

@@ -8,6 +8,7 @@
 #include "cost/nodes.h"
 #include "expr/evaluate_sizes.h"
 #include "expr/loop_shape.h"
+#include "ops/rows.h"
 
 namespace snug {
 namespace {
@@ -112,7 +113,10 @@ class Placer {
       const Node& node = graph_.node(id);
       if (is_constant(node)) continue;
       OriginOverride origin(node.origin);
-      if (map[id].empty()) {
+      const bool only_moves = is_on_device(node);
+      if (only_moves) {
+        map[id] = {on(node.inputs[0], at_[id])};
+      } else if (map[id].empty()) {
         std::vector<Value> inputs;
         for (std::size_t k = 0; k < node.inputs.size(); ++k) {
           Value v = node.inputs[k];
@@ -126,7 +130,7 @@ class Placer {
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
       }
       if (id < graph_.inputs().size()) b.set_device(map[id][0].node, at_[id]);
-      note(map[id][0].node, reason(id));
+      if (!only_moves) note(map[id][0].node, reason(id));
       for (const Graph::RuntimeSource& s : graph_.runtime_sources())
         if (s.value.node == id)  // sizes are known on the host
           b.add_runtime_source({s.symbol, on(s.value, 0), s.extent, s.element});
@@ -149,6 +153,7 @@ class Placer {
 
  private:
   static bool is_constant(const Node& node) { return node.op->name == "constant"; }
+  static bool is_on_device(const Node& node) { return node.op == &ops::on_device; }
 
   static constexpr std::uint32_t kHost = 0xffffffff, kNobody = 0xfffffffe;  // in place of a user
 
@@ -171,6 +176,7 @@ class Placer {
     users_.assign(n_, {});
     kind_.assign(n_, Kind::Free);
     pinned_.assign(n_, std::nullopt);
+    find_pins();
     for (std::uint32_t id = 0; id < n_; ++id) {
       const Node& node = graph_.node(id);
       std::vector<Dims> in, out;
@@ -202,12 +208,63 @@ class Placer {
     if (hints_.home) keep_what_feeds_the_host();
   }
 
+  /// Pins, and what follows from them.
+  void find_pins() {
+    pins_.assign(n_, std::nullopt);
+    if (!hints_.pin) return;
+    std::vector<std::optional<DeviceId>> draws(n_);  // those that read it
+    for (std::uint32_t id = 0; id < n_; ++id) {
+      const Node& node = graph_.node(id);
+      pins_[id] = hints_.pin(id, node);
+      if (pins_[id]) {
+        const bool is_variable = id < graph_.inputs().size() && graph_.inputs()[id].shared;
+        if (is_on_device(node) || is_variable) draws[id] = pins_[id];
+        continue;
+      }
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        const std::uint32_t from = node.inputs[k].node;
+        if (draws[from] && !decides_sizes_only(graph_, id, k) && (!pins_[id] || pins_[id] == 0))
+          pins_[id] = draws[id] = draws[from];
+      }
+      if (node.inner && !pins_[id]) pins_[id] = pin_inside(*node.inner);
+    }
+    pin_views_of_constants();
+  }
+
+  /// They are where they are used, as constants are.
+  void pin_views_of_constants() {
+    std::vector<bool> fixed(n_, false);
+    for (std::uint32_t id = 0; id < n_; ++id) {
+      const Node& node = graph_.node(id);
+      const bool view = has(*node.op, kView) && data_inputs(node) == 1 && !pins_[id];
+      fixed[id] = is_constant(node) || (view && fixed[node.inputs[0].node]);
+    }
+    std::vector<std::optional<DeviceId>> wanted(n_);
+    for (auto id = static_cast<std::uint32_t>(n_); id-- > 0;) {
+      if (fixed[id]) pins_[id] = wanted[id];
+      if (pins_[id])
+        for (const Value v : graph_.node(id).inputs)
+          if (fixed[v.node] && !wanted[v.node]) wanted[v.node] = pins_[id];
+    }
+  }
+
+  /// A loop is where something in it has to be.
+  std::optional<DeviceId> pin_inside(const Graph& body) const {
+    for (std::uint32_t id = 0; id < body.nodes().size(); ++id) {
+      const Node& node = body.node(id);
+      std::optional<DeviceId> pin = hints_.pin(id, node);
+      if (!pin && node.inner) pin = pin_inside(*node.inner);
+      if (pin && *pin != 0) return pin;
+    }
+    return {};
+  }
+
   /// Nodes that the host alone reads, made of what it has, are there.
   void keep_what_feeds_the_host() {
     std::vector<bool> feeds(n_, false);
     const auto is_computed = [&](std::uint32_t id) {
       return id >= graph_.inputs().size() && kind_[id] == Kind::Free && !graph_.node(id).inner &&
-             !is_constant(graph_.node(id));
+             !is_constant(graph_.node(id)) && !pins_[id];
     };
     for (auto id = static_cast<std::uint32_t>(n_); id-- > 0;)
       feeds[id] = is_computed(id) && !users_[id].empty() &&
@@ -232,7 +289,10 @@ class Placer {
   std::shared_ptr<const Graph> placed_body(const Node& loop, DeviceId device) const {
     if (!loop.inner || device == 0) return nullptr;
     PlaceHints hints = hints_;
-    hints.pin = [device](std::uint32_t, const Node&) { return device; };
+    if (hints_.home)
+      hints.home = *hints_.home == 0 ? DeviceId{0} : device;
+    else
+      hints.pin = [device](std::uint32_t, const Node&) { return device; };
     Placer body(*loop.inner, devices_, hints, device);
     body.solve();
     PlaceTrace trace;
@@ -252,8 +312,9 @@ class Placer {
     for (std::uint32_t id = 0; id < body.nodes().size(); ++id) {
       const Node& n = body.node(id);
       if (n.inner && !may_have(d, body, n)) return false;
-      // Sizes, and what may fail, are on the host in the body, too.
+      // Sizes, and what may fail, are on the host in the body, too, as is what is pinned there.
       if (is_known_size(body, id) || has(*n.op, kMayFail) || !hints_.runs) continue;
+      if (hints_.home && hints_.pin && hints_.pin(id, n).value_or(*hints_.home) != d) continue;
       if (!hints_.runs(static_cast<DeviceId>(d), body, n)) return false;
     }
     return true;
@@ -272,7 +333,9 @@ class Placer {
       if (s.extent && s.value.node == id) kind_[id] = Kind::Host;
     if (kind_[id] == Kind::Argument && id > 0) pinned_[id] = home_;
     if (kind_[id] != Kind::Free) return;
-    const std::optional<DeviceId> pin = hints_.pin ? hints_.pin(id, node) : hints_.home;
+    // What is pinned has shared variables where they are used.
+    const bool floats = hints_.pin && (is_input || has(*node.op, kView));
+    const std::optional<DeviceId> pin = pins_[id] ? pins_[id] : floats ? std::nullopt : hints_.home;
     if (pin && allowed(id, *pin)) pinned_[id] = pin;
   }
 
@@ -287,6 +350,18 @@ class Placer {
     return std::all_of(std::begin(limits), std::end(limits), [&](std::int64_t limit) {
       return limit == 0 || least_bytes(node) <= static_cast<double>(limit);
     });
+  }
+
+  /// Of what is not allowed.
+  std::string why_not(std::uint32_t id, DeviceId d) const {
+    const Node& node = graph_.node(id);
+    const std::string& name = devices_[d].name;
+    if (node.inner) return fmt::format("on the host: {} cannot do the whole loop", name);
+    if (hints_.runs && !hints_.runs(d, graph_, node))
+      return fmt::format("on the host: {} has no code for {} of {}", name, node.op->name,
+                         name_of(node.types[0].dtype));
+    return fmt::format("on the host: {} bytes are more than {} allocates at a time",
+                       least_bytes(node), name);
   }
 
   double least_bytes(const Node& node) const {
@@ -386,7 +461,14 @@ class Placer {
     if (kind_[id] == Kind::Argument) return "an argument: on the host";
     if (kind_[id] == Kind::Size) return "a size: known on the host";
     if (kind_[id] == Kind::Host) return "on the host: it may fail, calls back or decides a size";
-    if (pinned_[id]) return fmt::format("pinned to {}", devices_[*pinned_[id]].name);
+    if (pins_[id] && pins_[id] == pinned_[id])
+      return fmt::format("put on {} by the program", devices_[*pins_[id]].name);
+    if (pinned_[id] && pinned_[id] == hints_.home)
+      return fmt::format("on {}, as the function", devices_[*pinned_[id]].name);
+    if (pinned_[id])
+      return fmt::format("on {}: it feeds nothing but that", devices_[*pinned_[id]].name);
+    const std::optional<DeviceId> asked = pins_[id] ? pins_[id] : hints_.home;
+    if (asked && !allowed(id, *asked)) return why_not(id, *asked);
     DeviceId here = at_[id];
     if (id < graph_.inputs().size())
       return fmt::format("a shared variable: lives on {}, where it is used", devices_[here].name);
@@ -421,7 +503,8 @@ class Placer {
   std::vector<double> work_, bytes_;
   std::vector<std::vector<std::uint32_t>> users_;
   std::vector<Kind> kind_;
-  std::vector<std::optional<DeviceId>> pinned_;
+  std::vector<std::optional<DeviceId>> pins_;    // as they are asked for
+  std::vector<std::optional<DeviceId>> pinned_;  // as they are obeyed
   std::vector<DeviceId> at_;
   double seconds_ = 0;
 };

@@ -30,14 +30,16 @@ struct PlaceHints {
   /// Where all nodes are that may be there, but for those that feed nothing but the host with what
   /// it has: they would come back.
   std::optional<DeviceId> home = {};
-  /// Where a node has to be, if it may be there; nothing: anywhere.
+  /// Where a node has to be, if it may be there; nothing: `home`.
   std::function<std::optional<DeviceId>(std::uint32_t, const Node&)> pin = {};
 };
 
 /// Puts every node on the device that makes the predicted time of a call, transfers included, the
 /// shortest it finds. Arguments and outputs are on the first device, the host, and so is what may
 /// fail, calls back or decides sizes; the body of a loop goes where the loop goes; shared variables
-/// live where they are used most. Transfers become nodes, one end of each on the host.
+/// live where they are used most. What reads a value that was put on a device (`on_device`, a
+/// shared variable that is pinned) is there, too, unless it is pinned. Transfers become nodes, one
+/// end of each on the host.
 Graph place(const Graph& graph, const std::vector<DeviceInfo>& devices, PlaceTrace& trace,
             const PlaceHints& hints = {});
 

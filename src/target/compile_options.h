@@ -39,9 +39,11 @@ struct CompileOptions {
   bool find_smallest = true;
   /// The name of the device that has all that it can have; empty: as the process has it.
   std::string place_on = {};
-  /// Where a program may run; null: as `place_on` says.
+  /// Where a program may run; null: as `place_on` and the graph say.
   std::shared_ptr<const DeviceList> devices = {};
-  /// The device a node of the rewritten graph has to be on, by its number; nothing: any.
+  /// Where nodes are that are put nowhere, among `devices`; nothing: where they are fastest.
+  std::optional<std::uint8_t> home = {};
+  /// The device a node of the rewritten graph has to be on, by its number; nothing: `home`.
   std::function<std::optional<std::uint8_t>(std::uint32_t number, const Node&)> pin = {};
   const DeviceInfo* device = nullptr;  // whose rates times are predicted for; null: this machine
 };

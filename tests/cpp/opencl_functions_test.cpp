@@ -39,7 +39,7 @@ class OpenClFunctions : public ::testing::Test {
     if (!there) GTEST_SKIP() << "no OpenCL device";
   }
   static OpenClDevice& device() {
-    return dynamic_cast<OpenClDevice&>(host_and_named("opencl:0")->accelerator(1));
+    return dynamic_cast<OpenClDevice&>(host_and_named({"opencl:0"})->accelerator(1));
   }
 
   /// The same function on the host and on the device, on the same arguments.

@@ -694,6 +694,7 @@ on("print", dims(0), same(lambda x: snug.printing.Print("x", global_fn=quiet)(x)
 on("disconnected_grad", dims(0), same(lambda x: snug.gradient.disconnected_grad(x)))
 on("grad_clip", all_of(dims(0), floats), same(lambda x: snug.gradient.grad_clip(x, -1, 1)))
 on("grad_scale", all_of(dims(0), floats), same(lambda x: snug.gradient.grad_scale(x, 2)))
+on("on_device", all_of(dims(0), floats), same(lambda x: x.transfer("cpu")))
 # A gradient is asked for of every program: of integers there is none to ask for.
 on(
     "undefined_grad",

@@ -226,3 +226,138 @@ def test_flags_that_name_no_device():
         "ValueError: SNUG_FLAGS: device: there is no device 'opencl:77'",
         "  hint  choose one of 'cpu', " + ", ".join(repr(name) for name in THERE),
     ], done.stderr
+
+
+# ---- expressions that are put on a device
+
+
+def tasks(f):
+    """The kinds of tasks of a function: {"kernel", "kernel@1", ...}"""
+    return set(re.findall(r"^ +\d+ (\w+(?:@\d)?)", f.explain(), re.MULTILINE))
+
+
+def test_a_block_is_on_its_device():
+    x = T.matrix("x")
+    with snug.device("opencl:0"):
+        h = T.tanh(x * 2)
+    f = snug.function([x], T.exp(h).sum())
+    assert {"kernel", "kernel@1"} <= tasks(f)
+    assert "put on opencl:0 by the program" in f.explain()
+    values = np.ones((2, 3), "float32")
+    np.testing.assert_allclose(f(values), np.exp(np.tanh(2 * values)).sum(), rtol=1e-5)
+    with snug.device("cpu"):
+        h = T.tanh(x * 2)
+    f = snug.function([x], T.exp(h).sum(), device="opencl:0")
+    assert {"kernel", "kernel@1"} <= tasks(f)
+    np.testing.assert_allclose(f(values), np.exp(np.tanh(2 * values)).sum(), rtol=1e-5)
+
+
+def test_a_block_inside_of_a_scan():
+    xs = T.matrix("xs")
+
+    def step(x, s):
+        with snug.device("opencl:0"):
+            return T.tanh(x + s)
+
+    states, _ = snug.scan(step, xs, [T.zeros(3)])
+    f = snug.function([xs], states[-1])
+    values = np.linspace(-1, 1, 12, dtype="float32").reshape(4, 3)
+    want = np.zeros(3)
+    for row in values:
+        want = np.tanh(row + want)
+    np.testing.assert_allclose(f(values), want, rtol=1e-5)
+    assert "loop@1" in f.explain()
+
+
+def test_names_of_blocks():
+    with pytest.raises(RuntimeError, match="there is no device 'opencl:77'; there are: cpu, opencl"):
+        with snug.device("opencl:77"):
+            pass
+    with pytest.raises(TypeError, match="expected a name, got 3"):
+        with snug.device(3):
+            pass
+    x = T.vector()
+    try:
+        with snug.device("opencl:0"):
+            raise KeyError
+    except KeyError:
+        pass
+    assert "kernel@1" not in tasks(snug.function([x], T.exp(x)))  # the block has ended
+
+
+def test_transfer_and_target():
+    x = T.vector("x")
+    w = snug.shared(np.full(3, 2, "float32"), "w", target="opencl:0")
+    f = snug.function([x], T.exp(x * w), updates=[(w, w + 1)])
+    assert tasks(f) <= {"kernel@1", "copy@1", "kernel"} and "kernel@1" in tasks(f)
+    np.testing.assert_allclose(f([0, 1, 2]), np.exp([0, 2, 4]), rtol=1e-5)
+    np.testing.assert_array_equal(w.get_value(), [3, 3, 3])
+    np.testing.assert_array_equal(w.get_value(borrow=True, return_internal_type=True), [3, 3, 3])
+    f = snug.function([x], T.exp(x.transfer("opencl:0") + 1))
+    assert "kernel@1" in tasks(f)
+    np.testing.assert_allclose(f([0, 1]), np.exp([1, 2]), rtol=1e-5)
+    f = snug.function([x], T.exp((x.transfer("opencl:0") + 1).transfer("cpu")))
+    assert {"kernel", "kernel@1"} <= tasks(f)
+    with pytest.raises(RuntimeError, match="there is no device 'moon'"):
+        x.transfer("moon")
+
+
+def test_theano_sees_what_is_on_a_device():
+    x = T.vector("x")
+    there = snug.function([x], T.exp(x), device="opencl:0")
+    here = snug.function([x], T.exp(x))
+
+    def used_the_gpu(f):  # as Theano's tutorial asks
+        return not any(
+            isinstance(node.op, T.Elemwise) and "Gpu" not in type(node.op).__name__
+            for node in f.maker.fgraph.toposort()
+        )
+
+    assert used_the_gpu(there) and not used_the_gpu(here)
+    text = snug.printing.debugprint(there, file="str")
+    assert "GpuElemwise{exp" in text and "GpuFromHost<None>" in text and "HostFromGpu" in text
+
+
+def test_names_of_theano_without_a_gpu(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import theano, numpy, theano.tensor as T\n"
+        "from theano.gpuarray.type import GpuArrayType, gpuarray_shared_constructor\n"
+        "from theano.gpuarray.basic_ops import GpuFromHost, host_from_gpu\n"
+        "v = theano.shared(numpy.ones(3, 'float32'), target='dev0')\n"
+        "w = gpuarray_shared_constructor(numpy.ones(3, 'float32'))\n"
+        "x = GpuArrayType('float32', (False,), context_name='dev1')('x')\n"
+        "f = theano.function([x], host_from_gpu(GpuFromHost('dev1')(x) * v.transfer('dev1') + w))\n"
+        "print(f([1, 2, 3]), theano.gpuarray.pygpu_activated, theano.config.contexts)\n"
+    )
+    done = subprocess.run(
+        [TOOL, "run", program],
+        env={
+            **os.environ,
+            "THEANO_FLAGS": "contexts=dev0->cuda0;dev1->cuda1,init_gpu_device=cuda,floatX=float32",
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[2. 3. 4.] False dev0->cuda0;dev1->cuda1\n", done.stderr
+    assert done.stderr.count("snug: there is no GPU for device = ") == 1
+    assert done.stderr.count("\n") == 1
+
+
+def test_random_programs():
+    """Functions are made before any is called: their kernels are compiled together."""
+    from random_programs import Program
+    from test_random_graphs import compare, function, tolerance
+
+    cases = []
+    for seed in range(60):
+        program = Program(seed)
+        outputs = [program.items[-1], program.items[len(program.items) // 2]]
+        expressions = [item.x for item in outputs]
+        there = function(program, expressions, device="opencl:0")
+        reference = function(program, expressions, mode="reference")
+        cases.append((seed, program, outputs, there, reference))
+    for seed, program, outputs, there, reference in cases:
+        got, want = there(*program.values), reference(*program.values)
+        for k, item in enumerate(outputs):
+            compare(f"program {seed}, output {k}", got[k], item.v, want[k], tolerance(program))

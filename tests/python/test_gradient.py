@@ -81,12 +81,12 @@ def test_every_row_with_a_gradient_is_differentiated_twice():
 # ---- identities with a gradient of their own
 
 
-@rows("disconnected_grad", "undefined_grad", "grad_clip", "grad_scale")
+@rows("disconnected_grad", "undefined_grad", "grad_clip", "grad_scale", "on_device")
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
 def test_identities(row, dtype):
     x = variable(dtype, 2)
-    arguments = {"grad_clip": (-1.0, 1.0), "grad_scale": (0.5,)}.get(row, ())
+    arguments = {"grad_clip": (-1.0, 1.0), "grad_scale": (0.5,), "on_device": ("cpu",)}.get(row, ())
     y = getattr(_core, row)(x, *arguments)
     assert y.type == x.type
     for shape in ((0, 3), (1, 1), (7, 33)):
@@ -94,7 +94,9 @@ def test_identities(row, dtype):
         agree(row, [x], [y], [([a], [a])])
 
 
-@rows("grad_clip", "grad_scale", "stop_gradient", "disconnected_grad", "undefined_grad")
+@rows(
+    "grad_clip", "grad_scale", "stop_gradient", "disconnected_grad", "undefined_grad", "on_device"
+)
 def test_identities_have_their_gradients(row):
     x = T.dvector("x")
     a = np.array([-3.0, 0.2, 5.0])
@@ -112,11 +114,13 @@ def test_identities_have_their_gradients(row):
         "grad_clip": lambda v: grad_clip(v, -1, 2),
         "grad_scale": lambda v: grad_scale(v, 3),
         "stop_gradient": zero_grad,
+        "on_device": lambda v: v.transfer("cpu"),
     }[row](x)
     want = {
         "grad_clip": np.clip(2 * a, -1, 2),
         "grad_scale": 6 * a,
         "stop_gradient": 0 * a,
+        "on_device": 2 * a,
     }[row]
     np.testing.assert_array_equal(value(grad((y * y).sum(), x), (x, a)), want)
 

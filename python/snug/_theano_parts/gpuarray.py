@@ -1,5 +1,5 @@
-"""`theano.gpuarray`, `theano.sandbox.cuda` and the modules below them: importable, and they say
-that there is no GPU."""
+"""`theano.gpuarray`, `theano.sandbox.cuda` and the modules below them. The GPU is the device of
+`snug.config`, if that is one; else they are importable, and say that there is none."""
 
 from __future__ import annotations
 
@@ -8,41 +8,102 @@ from typing import Any
 
 import snug.tensor as T
 from snug import _core
+from snug._config import config
+from snug._devices import devices
+from snug._shared import shared
 
 __path__: list[str] = []
-pygpu_activated = cuda_available = cuda_enabled = False
 pygpu = None
 basic_ops = blas = dnn = type = sys.modules[__name__]
 
 _NO_GPU = "there is no GPU here: functions run on the CPU"
 
 
+def _activated() -> bool:
+    """Whether functions are made for a GPU."""
+    return config.device != "cpu" and any(
+        d.name == config.device and d.kind == "gpu" for d in devices()
+    )
+
+
 def dnn_present() -> bool:
-    """False; dnn_present.msg says why."""
-    return False
+    """Whether functions are made for a GPU, which has convolutions; dnn_present.msg is for those
+    that are not."""
+    return _activated()
 
 
 def dnn_available(context_name: Any = None) -> bool:
-    """False; dnn_available.msg says why."""
-    return False
+    """As dnn_present."""
+    return _activated()
 
 
 dnn_present.msg = dnn_available.msg = _NO_GPU  # type: ignore[attr-defined]
 
 
 def use(device: str, *args: Any, **kwargs: Any) -> None:
-    """theano.config.device = device, which says once that functions run on the CPU."""
+    """theano.config.device = device."""
     from snug._theano_config import theano_config
 
     theano_config.device = device
 
 
 def gpu_contiguous(x: Any) -> _core.Variable:
-    """x: there is one memory."""
+    """x: how it lies in memory is the plan's."""
     return _core.as_tensor(x, "gpu_contiguous")
 
 
-as_gpuarray_variable = gpu_from_host = host_from_gpu = gpu_contiguous
+def as_gpuarray_variable(x: Any, context_name: str | None = None) -> _core.Variable:
+    """x on a device, that of `theano.config.device` if none is named."""
+    return T.transfer(x, context_name)
+
+
+gpu_from_host = as_gpuarray_variable
+
+
+def host_from_gpu(x: Any) -> _core.Variable:
+    """x on the host."""
+    return T.transfer(x, "cpu")
+
+
+class GpuFromHost:
+    """GpuFromHost(context)(x) is x on a device."""
+
+    def __init__(self, context_name: str | None = None):
+        self.context_name = context_name
+
+    def __call__(self, x: Any) -> _core.Variable:
+        return T.transfer(x, self.context_name)
+
+
+class HostFromGpu:
+    """HostFromGpu()(x) is x on the host."""
+
+    def __call__(self, x: Any) -> _core.Variable:
+        return T.transfer(x, "cpu")
+
+
+class GpuArrayType:
+    """The type of tensors: a device is no part of a type here, so this makes a TensorType, and no
+    type is an instance of it."""
+
+    def __new__(  # type: ignore[misc]
+        cls, dtype: str, broadcastable: Any, context_name: str | None = None, name: Any = None
+    ) -> Any:
+        return T.TensorType(dtype, broadcastable, name)
+
+
+def gpuarray_shared_constructor(
+    value: Any,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    borrow: bool = False,
+    broadcastable: Any = None,
+    target: str | None = None,
+) -> Any:
+    """A shared variable on a device, that of `theano.config.device` if none is named."""
+    where = target or config.device
+    return shared(value, name, strict, allow_downcast, borrow, broadcastable, target=where)
 
 
 def dnn_conv(
@@ -86,4 +147,6 @@ def dnn_spatialtf(
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("pygpu_activated", "cuda_available", "cuda_enabled"):
+        return _activated()
     raise AttributeError(f"Theano's GPU modules have no {name!r} in snug: {_NO_GPU}")

@@ -11,6 +11,8 @@ import numpy as np
 
 import snug.tensor as T
 from snug import _core
+from snug._config import config
+from snug._devices import named
 from snug._errors import error
 from snug.tensor._basic import _normal_axis
 from snug.tensor._dtypes import (
@@ -443,16 +445,14 @@ def register_transfer(fn: Callable[[Any, str], Any]) -> None:
     _transfers.append(fn)
 
 
-def transfer(var: Any, target: str) -> _core.Variable:
-    """var on a device: "cpu", or what a registered function knows."""
-    if target == "cpu":
-        return _core.as_tensor(var, "transfer")
+def transfer(var: Any, target: str | None) -> _core.Variable:
+    """var on a device: "cpu", one of snug.devices(), or a name of Theano's; None is the device of
+    snug.config. What is made of it is there, too, unless it is put elsewhere. Functions that were
+    registered are asked first."""
     for fn in _transfers:
         result = fn(var, target)
         if result is not None:
             return result
-    raise error(
-        ValueError,
-        f"transfer: there is no device {target!r}",
-        "write 'cpu'; functions are placed on devices as a whole",
-    )
+    device = named(config.device if target is None else target)
+    variable = _core.as_tensor(var, "transfer")
+    return _core.on_device(variable, device) if device else variable

@@ -196,6 +196,9 @@ class _Methods:
     def ones_like(self, dtype=None) -> TensorVariable:
         return T.ones_like(self, dtype)
 
+    def transfer(self, target) -> TensorVariable:
+        return T.transfer(self, target)
+
     def copy(self, name=None) -> TensorVariable:
         result = T.tensor_copy(self)
         result.name = name
