@@ -127,10 +127,6 @@ void bind_settings(nb::module_& m) {
     return out;
   });
   m.def(
-      "_require_device", [](const std::string& name) { const OnDevice here(name); },
-      nb::arg("name"),
-      "An error that names the devices there are, unless there is one of this name.");
-  m.def(
       "_set_current_device",
       [](const std::string& name) { return std::string(set_current_device_mark(name)); },
       nb::arg("name"),

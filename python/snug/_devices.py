@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from snug import _core
+from snug._config import config
 from snug._errors import error, say
 
 
@@ -58,14 +59,14 @@ def device(name: str) -> Iterator[None]:
 
 # ---- Theano's names
 
-_THEANO = re.compile(r"(cuda|gpu|opencl\d*:)(\d*)$")
+_THEANO = re.compile(r"(cuda|gpu|opencl\d+:)(\d*)$")
 contexts: dict[str, str] = {}  # those of the flag: {"dev0": "cuda0"}
 _said: set[str] = set()
 
 
 def named(name: str) -> str | None:
-    """The name of a device as `devices()` has it. Theano's names mean the GPU of that number, or the
-    first; where there is none they mean nothing. Either is said once."""
+    """The name of a device as `devices()` has it. Theano's names mean the GPU of that number, or
+    the first; where there is none they mean nothing. Either is said once."""
     if not isinstance(name, str):
         raise error(TypeError, f"device: expected a name, got {name!r}")
     if name == "cpu":
@@ -78,7 +79,12 @@ def named(name: str) -> str | None:
         return meant
     theano = _THEANO.match(meant)
     if theano is None:
-        _core._require_device(meant)  # says which there are
+        there_are = ", ".join(d.name for d in found)
+        raise error(
+            ValueError,
+            f"there is no device {meant!r}; there are: {there_are}",
+            "snug devices lists them, and why others cannot be used",
+        )
     gpus = [d for d in found if d.kind == "gpu"]
     number = int(theano[2] or 0) if theano else 0
     gpu = gpus[number if number < len(gpus) else 0] if gpus else None
@@ -90,3 +96,28 @@ def named(name: str) -> str | None:
         else:
             say(f"there is no GPU for device = {name!r}: functions run on the CPU")
     return gpu.name if gpu else None
+
+
+# ---- values
+
+_transfers: list[Callable[[Any, Any], Any]] = []
+
+
+def register_transfer(fn: Callable[[Any, Any], Any]) -> None:
+    """Registers fn(variable, target) -> variable, or None if it does not know the target."""
+    if not callable(fn):
+        raise error(TypeError, f"register_transfer: expected a function, got {fn!r}")
+    _transfers.append(fn)
+
+
+def transfer(var: Any, target: str | None) -> _core.Variable:
+    """var on a device: "cpu", one of snug.devices(), or a name of Theano's; None is the device of
+    snug.config. What is made of it is there, too, unless it is put elsewhere. Functions that were
+    registered are asked first."""
+    for fn in _transfers if target != "cpu" else ():
+        result = fn(var, target)
+        if result is not None:
+            return result
+    device = named(config.device if target is None else target)
+    variable = _core.as_tensor(var, "transfer")
+    return _core.on_device(variable, device) if device else variable

@@ -44,8 +44,9 @@ def shared(
     `broadcastable` says so. A Recipe is materialised when it is first needed. `strict` and
     `allow_downcast` say what later calls of set_value may convert. The value is always copied,
     which `borrow` allows and does not demand. `target` is the device where it is, and what is made
-    of it: one of snug.devices(), or a name of Theano's; else it goes where it is needed. A list, a tuple or a dict is kept as it is, for no expression to use, as in
-    Theano: numpy.asarray(value) makes a tensor of it.
+    of it: one of snug.devices(), or a name of Theano's; else it goes where it is needed. A list, a
+    tuple or a dict is kept as it is, for no expression to use, as in Theano: numpy.asarray(value)
+    makes a tensor of it.
     """
     for constructor in reversed(_constructors):
         try:

@@ -8,7 +8,6 @@ which a note says once.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -72,8 +72,7 @@ TEST_P(OpenClConformance, Reductions) {
   };
   const Expr x = tensor(dtype, 3, "x");
   for (const auto& [name, reduce] : reductions)
-    for (const std::vector<std::int64_t>& axes :
-         {std::vector<std::int64_t>{0}, {1}, {2}, {0, 2}, {0, 1, 2}}) {
+    for (const std::vector<std::int64_t>& axes : {std::vector<std::int64_t>{0}, {2}, {0, 1, 2}}) {
       if (std::string_view(name) == "argmax" && axes.size() > 1) continue;
       try {
         add(fmt::format("{} over {}", name, fmt::join(axes, ", ")), {x}, reduce(x, axes),

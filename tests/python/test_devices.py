@@ -233,7 +233,8 @@ def test_flags_that_name_no_device():
 
 def tasks(f):
     """The kinds of tasks of a function: {"kernel", "kernel@1", ...}"""
-    return set(re.findall(r"^ +\d+ (\w+(?:@\d)?)", f.explain(), re.MULTILINE))
+    told = f.explain().split("== tasks")[1].split("== kernels")[0]
+    return set(re.findall(r"^ +\d+ (\w+(?:@\d)?)", told, re.MULTILINE))
 
 
 def test_a_block_is_on_its_device():
@@ -265,17 +266,16 @@ def test_a_block_inside_of_a_scan():
     want = np.zeros(3)
     for row in values:
         want = np.tanh(row + want)
-    np.testing.assert_allclose(f(values), want, rtol=1e-5)
+    np.testing.assert_allclose(f(values), want, atol=1e-6)
     assert "loop@1" in f.explain()
 
 
 def test_names_of_blocks():
-    with pytest.raises(RuntimeError, match="there is no device 'opencl:77'; there are: cpu, opencl"):
-        with snug.device("opencl:77"):
-            pass
-    with pytest.raises(TypeError, match="expected a name, got 3"):
-        with snug.device(3):
-            pass
+    there_are = "there is no device 'opencl:77'; there are: cpu, opencl:0"
+    with pytest.raises(ValueError, match=there_are), snug.device("opencl:77"):
+        pass
+    with pytest.raises(TypeError, match="expected a name, got 3"), snug.device(3):
+        pass
     x = T.vector()
     try:
         with snug.device("opencl:0"):
@@ -289,7 +289,7 @@ def test_transfer_and_target():
     x = T.vector("x")
     w = snug.shared(np.full(3, 2, "float32"), "w", target="opencl:0")
     f = snug.function([x], T.exp(x * w), updates=[(w, w + 1)])
-    assert tasks(f) <= {"kernel@1", "copy@1", "kernel"} and "kernel@1" in tasks(f)
+    assert "kernel@1" in tasks(f)
     np.testing.assert_allclose(f([0, 1, 2]), np.exp([0, 2, 4]), rtol=1e-5)
     np.testing.assert_array_equal(w.get_value(), [3, 3, 3])
     np.testing.assert_array_equal(w.get_value(borrow=True, return_internal_type=True), [3, 3, 3])
@@ -298,7 +298,7 @@ def test_transfer_and_target():
     np.testing.assert_allclose(f([0, 1]), np.exp([1, 2]), rtol=1e-5)
     f = snug.function([x], T.exp((x.transfer("opencl:0") + 1).transfer("cpu")))
     assert {"kernel", "kernel@1"} <= tasks(f)
-    with pytest.raises(RuntimeError, match="there is no device 'moon'"):
+    with pytest.raises(ValueError, match="there is no device 'moon'"):
         x.transfer("moon")
 
 

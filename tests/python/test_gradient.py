@@ -11,7 +11,7 @@ import pytest
 
 import snug
 import snug.tensor as T
-from conformance import agree, rows, sample, tests_of, variable
+from conformance import agree, agree_gradient, rows, sample, tests_of, variable
 from snug import _core
 from snug.gradient import (
     DisconnectedInputError,
@@ -123,6 +123,12 @@ def test_identities_have_their_gradients(row):
         "on_device": 2 * a,
     }[row]
     np.testing.assert_array_equal(value(grad((y * y).sum(), x), (x, a)), want)
+
+
+@rows("on_device")
+def test_gradients_of_values_on_devices(row):
+    x = T.dmatrix("x")
+    agree_gradient(row, T.exp(x.transfer("cpu")), [x], [sample("float64", (2, 3), special=False)])
 
 
 def test_clipped_gradients_differentiate_again():

@@ -224,7 +224,8 @@ def test_load(tmp_path):
 
 def test_transfer():
     x = T.dmatrix("x")
-    assert T.transfer(x, "cpu") is x
+    here = snug.function([x], T.transfer(x, "cpu") + x.transfer("cpu"))
+    np.testing.assert_array_equal(here([[1, 2]]), [[2, 4]])
     with pytest.raises(ValueError, match="no device 'moon'"):
         T.transfer(x, "moon")
     T.register_transfer(lambda variable, target: variable if target == "moon" else None)

@@ -11,8 +11,7 @@ import numpy as np
 
 import snug.tensor as T
 from snug import _core
-from snug._config import config
-from snug._devices import named
+from snug._devices import register_transfer, transfer
 from snug._errors import error
 from snug.tensor._basic import _normal_axis
 from snug.tensor._dtypes import (
@@ -431,28 +430,3 @@ def alloc_diag(diagonal: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -
     if axes[0] == axes[1]:
         raise error(ValueError, f"alloc_diag: axis1 and axis2 are both {axes[0]}")
     return _core.alloc_diagonal(diagonal, offset, *axes)
-
-
-# ---- devices
-
-_transfers: list[Callable[[Any, str], Any]] = []
-
-
-def register_transfer(fn: Callable[[Any, str], Any]) -> None:
-    """Registers fn(variable, target) -> variable, or None if it does not know the target."""
-    if not callable(fn):
-        raise error(TypeError, f"register_transfer: expected a function, got {fn!r}")
-    _transfers.append(fn)
-
-
-def transfer(var: Any, target: str | None) -> _core.Variable:
-    """var on a device: "cpu", one of snug.devices(), or a name of Theano's; None is the device of
-    snug.config. What is made of it is there, too, unless it is put elsewhere. Functions that were
-    registered are asked first."""
-    for fn in _transfers:
-        result = fn(var, target)
-        if result is not None:
-            return result
-    device = named(config.device if target is None else target)
-    variable = _core.as_tensor(var, "transfer")
-    return _core.on_device(variable, device) if device else variable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from snug import _core
+from snug import _core, _devices
 from snug._attach import attach
 from snug._core import TensorVariable
 from snug._errors import error
@@ -197,7 +197,7 @@ class _Methods:
         return T.ones_like(self, dtype)
 
     def transfer(self, target) -> TensorVariable:
-        return T.transfer(self, target)
+        return _devices.transfer(self, target)
 
     def copy(self, name=None) -> TensorVariable:
         result = T.tensor_copy(self)
@@ -236,4 +236,4 @@ class _Methods:
         return cache[inputs](*(given[x] for x in inputs))
 
 
-attach(_core.Variable, _Methods, T, _special, _core)
+attach(_core.Variable, _Methods, T, _special, _devices, _core)
