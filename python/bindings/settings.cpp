@@ -3,6 +3,7 @@
 
 #include "api/devices.h"
 #include "base/bytes.h"
+#include "base/driver_work.h"
 #include "base/file_error.h"
 #include "base/interrupt.h"
 #include "base/threads.h"
@@ -100,6 +101,8 @@ void bind_settings(nb::module_& m) {
       nb::arg("f"), nb::arg("check") = 0,
       "For tests: calls f and interrupts it at a check, 0: at none. The number of checks, and the "
       "longest time that a thread worked between two of them.");
+  m.def("_end_driver_work", end_driver_work, nb::call_guard<nb::gil_scoped_release>());
+  nb::module_::import_("atexit").attr("register")(m.attr("_end_driver_work"));
   m.def("_request_interrupt", request_interrupt, "For tests: as Ctrl-C in a call.");
   m.def("_clear_interrupt", clear_interrupt);
   m.def(

@@ -214,6 +214,43 @@ def test_ctrl_c_is_not_lost_to_the_driver(tmp_path):
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
 
 
+def test_ctrl_c_while_kernels_are_compiled(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, signal, threading, time, numpy as np, snug, snug.tensor as T\n"
+            "x = T.matrix()\n"
+            "W = [snug.shared(np.eye(3 + k, 4 + k, dtype='float32'), f'w{k}') for k in range(8)]\n"
+            "y = x\n"
+            "for k, w in enumerate(W): y = T.tanh(T.dot(y, w) * (1.5 + k) + k)\n"
+            "def make():\n"
+            "    updates = [(w, w - 0.1 * T.grad(y.sum(), w)) for w in W]\n"
+            "    return snug.function([x], y.sum(), updates=updates, device='opencl:0')\n"
+            "f = make()\n"
+            "before = [w.get_value() for w in W]\n"
+            "def press():\n"
+            "    global pressed\n"
+            "    pressed = time.monotonic()\n"
+            "    os.kill(os.getpid(), signal.SIGINT)\n"
+            "threading.Timer(0.3, press).start()\n"
+            "try: f(np.ones((2, 3), 'float32'))\n"
+            "except KeyboardInterrupt: print('interrupted', time.monotonic() - pressed < 0.5)\n"
+            "print(all((w.get_value() == b).all() for w, b in zip(W, before)))\n",
+        ],
+        env={
+            "POCL_CACHE_DIR": str(tmp_path),
+            "SNUG_CACHE_DIR": "",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    # The driver is in the middle of its work when the process ends.
+    assert (done.stdout, done.returncode) == ("interrupted True\nTrue\n", 0), done.stderr
+
+
 def test_flags_that_name_no_device():
     done = subprocess.run(
         [sys.executable, "-c", "import snug"],

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/opencl/kept_signals.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/kept_signals.h"
 
 namespace snug {
 namespace {

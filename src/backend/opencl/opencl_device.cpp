@@ -208,9 +208,9 @@ bool opencl_has_op(const OpDef& op) {
   });
 }
 
-OpenClDevice::OpenClDevice(OpenClFound found)
+OpenClDevice::OpenClDevice(OpenClFound found, const std::filesystem::path& programs)
     : context_(std::make_shared<OpenClContext>(std::move(found))),
-      kernels_(std::make_shared<OpenClKernels>(context_)),
+      kernels_(std::make_shared<OpenClKernels>(context_, programs)),
       info_(describe_found(context_->found())) {}
 OpenClDevice::~OpenClDevice() = default;
 

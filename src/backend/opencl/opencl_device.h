@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "backend/opencl/find_devices.h"
+#include "base/disk_cache.h"
 #include "kernel/device.h"
 
 namespace snug {
@@ -17,7 +19,9 @@ bool opencl_has_op(const OpDef& op);
 /// An OpenCL device. Every failure is a Device error with its name, the call and OpenCL's code.
 class OpenClDevice : public Accelerator {
  public:
-  explicit OpenClDevice(OpenClFound found);
+  /// `programs`: where those that were compiled are kept.
+  explicit OpenClDevice(OpenClFound found,
+                        const std::filesystem::path& programs = DiskCache::default_directory());
   ~OpenClDevice() override;
 
   const DeviceInfo& info() const override { return info_; }

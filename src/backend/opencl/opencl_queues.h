@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/opencl/kept_signals.h"
 #include "backend/opencl/opencl_kernels.h"
+#include "base/kept_signals.h"
 #include "kernel/device.h"
 
 namespace snug {
