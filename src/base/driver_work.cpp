@@ -77,19 +77,25 @@ void DriverWork::run(const std::function<void(DriverWork&)>& work) {
   changed_.notify_all();
 }
 
-void DriverWork::wait(std::chrono::milliseconds silent) {
+bool DriverWork::wait(std::chrono::milliseconds silent, std::chrono::milliseconds patience) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kBetween = std::chrono::milliseconds(20);
   const KeptSignals signals;
   const auto begin = Clock::now();
+  auto news = begin;
   std::unique_lock shown(terminal(), std::defer_lock);
   std::optional<ProgressLine> line;
-  std::string said;
+  std::string said, heard;
   for (;;) {
     signals.keep();
     check();
     std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kBetween, [&] { return done_; })) return;
+    if (changed_.wait_for(lock, kBetween, [&] { return done_; })) return true;
+    if (what_ != heard) {
+      heard = what_;
+      news = Clock::now();
+    }
+    if (Clock::now() - news > patience) return false;
     if (Clock::now() - begin <= silent || what_ == said || !(shown || shown.try_lock())) continue;
     said = what_;
     line.reset();
@@ -115,7 +121,8 @@ void end_driver_work() {
   if (t.forks != fork_count()) return;  // they did not come along
   t.ending = true;
   std::unique_lock lock(t.mutex);
-  t.changed.wait(lock, [&] { return t.running == 0; });
+  constexpr auto kGrace = std::chrono::seconds(30);  // drivers may hang
+  t.changed.wait_for(lock, kGrace, [&] { return t.running == 0; });
   t.ending = false;
 }
 

@@ -18,8 +18,10 @@ class DriverWork {
   static std::shared_ptr<DriverWork> start(std::function<void(DriverWork&)> work);
 
   /// Returns when the work is done. An Interrupted error asks it to stop and leaves it alone. What
-  /// takes longer than `silent` says what it does on a terminal.
-  void wait(std::chrono::milliseconds silent = std::chrono::seconds(2));
+  /// takes longer than `silent` says what it does on a terminal. False if it has told nothing new
+  /// for longer than `patience`.
+  bool wait(std::chrono::milliseconds silent = std::chrono::seconds(2),
+            std::chrono::milliseconds patience = std::chrono::hours(24));
   bool is_done() const;
   /// What the work threw; null if it threw nothing. When it is done.
   std::exception_ptr error() const { return error_; }

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -37,6 +38,8 @@ class OpenClDevice : public Accelerator {
 
   /// Bytes that we may have on it; 0: as many as it has.
   void set_limit(std::uint64_t bytes);
+  /// How long it may do nothing before it counts as failed; ten minutes if nobody says otherwise.
+  void set_patience(std::chrono::milliseconds patience);
   std::uint64_t allocated() const;  // bytes that are there now, by our own count
   const OpenClContext& context() const { return *context_; }
   const OpenClFound& found() const;

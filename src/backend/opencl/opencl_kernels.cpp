@@ -79,7 +79,7 @@ void OpenClKernels::forget_unused() {
 }
 
 void OpenClKernels::build(const OpenClKernel& wanted) {
-  context_->require_own_process();
+  context_->require_usable();
   for (;;) {
     std::shared_ptr<DriverWork> work;
     bool ours = false;
@@ -90,7 +90,10 @@ void OpenClKernels::build(const OpenClKernel& wanted) {
       if (ours) work_ = start(wanted);
       work = work_;
     }
-    work->wait();
+    if (!work->wait(std::chrono::seconds(2), context_->patience()))
+      context_->lose(fmt::format("its compiler has not answered for {} s; asked for: {}",
+                                 std::chrono::duration<double>(context_->patience()).count(),
+                                 wanted.name()));
     if (ours && work->error()) std::rethrow_exception(work->error());
   }
 }
@@ -154,7 +157,7 @@ void OpenClKernels::build_together(std::span<const std::shared_ptr<const OpenClK
     if (work.stopping()) return;
     cl_int code = CL_SUCCESS;
     ClKernel made(opencl().clCreateKernel(program.get(), kernel->function_.c_str(), &code));
-    context_->check(code, "clCreateKernel");
+    context_->check(code, "clCreateKernel", kernel->name());
     ++context_->counts().objects;
     run_over_nothing(made.get(), kernel->text());
     const std::lock_guard lock(kernel->mutex_);
@@ -213,7 +216,8 @@ ClProgram OpenClKernels::compile(const std::string& source,
 void OpenClKernels::run_over_nothing(cl_kernel kernel, const OpenClText& text) {
   cl_uint number = 0;
   const auto set = [&](std::size_t bytes, const void* value) {
-    context_->check(opencl().clSetKernelArg(kernel, number++, bytes, value), "clSetKernelArg");
+    context_->check(opencl().clSetKernelArg(kernel, number++, bytes, value), "clSetKernelArg",
+                    text.name);
   };
   const std::uint64_t zero = 0;
   set(sizeof(cl_int), &zero);
@@ -230,8 +234,8 @@ void OpenClKernels::run_over_nothing(cl_kernel kernel, const OpenClText& text) {
   std::copy_n(text.local.begin(), 3, local);
   context_->check(opencl().clEnqueueNDRangeKernel(context_->queue(), kernel, 3, nullptr, local,
                                                   local, 0, nullptr, nullptr),
-                  "clEnqueueNDRangeKernel");
-  context_->check(opencl().clFinish(context_->queue()), "clFinish");
+                  "clEnqueueNDRangeKernel", text.name);
+  context_->finish(text.name.c_str());
 }
 
 }  // namespace snug

@@ -34,8 +34,8 @@ Loaded load() {
   return out;
 }
 
-const Loaded& loaded() {
-  static const Loaded once = load();
+Loaded& loaded() {
+  static Loaded once = load();
   return once;
 }
 
@@ -55,6 +55,8 @@ const OpenClLibrary& opencl() {
   if (const OpenClLibrary* const l = find_opencl_library(&why)) return *l;
   fail(Fault::Device, why);
 }
+
+OpenClLibrary& opencl_entries() { return loaded().library; }
 
 void check_opencl(cl_int code, const std::string& who, const char* call) {
   if (code != CL_SUCCESS)

@@ -36,6 +36,9 @@ bool opencl_is_ours();
 /// A Device error if there is none.
 const OpenClLibrary& opencl();
 
+/// For tests: what all of it calls, to be replaced while nobody does. There is one.
+OpenClLibrary& opencl_entries();
+
 /// A Device error that begins with `who`, and names the call and the code, unless it is CL_SUCCESS.
 void check_opencl(cl_int code, const std::string& who, const char* call);
 
@@ -53,6 +56,8 @@ class ClHandle {
     if (object_ && opencl_is_ours()) (opencl().*release)(object_);
   }
   T get() const { return object_; }
+  /// For objects of a device that hangs: releasing them may hang, too.
+  void forget() { object_ = nullptr; }
 
  private:
   T object_;
