@@ -2,6 +2,7 @@
 #include "target/settings.h"
 
 #include "api/devices.h"
+#include "backend/opencl/find_devices.h"
 #include "base/bytes.h"
 #include "base/driver_work.h"
 #include "base/file_error.h"
@@ -17,6 +18,20 @@ namespace {
 
 PyObject* apply_hook = nullptr;  // called with the outputs of every op; guarded by the GIL
 thread_local bool in_hook = false;
+
+nb::list told(const std::vector<FoundDevice>& devices) {
+  nb::list all;
+  for (const FoundDevice& f : devices) {
+    nb::dict d;
+    d["name"] = f.name, d["model"] = f.model, d["driver"] = f.driver;
+    d["kind"] = f.gpu ? "gpu" : "cpu";
+    d["fp64"] = f.fp64, d["fp16"] = f.fp16, d["units"] = f.units;
+    d["memory"] = f.memory, d["largest_allocation"] = f.largest_allocation;
+    d["trouble"] = f.trouble, d["others"] = told(f.others);
+    all.append(d);
+  }
+  return all;
+}
 
 void on_apply(const std::vector<Expr>& outputs) {
   if (!apply_hook || in_hook || !PyGILState_Check()) return;
@@ -116,19 +131,21 @@ void bind_settings(nb::module_& m) {
       const nb::gil_scoped_release others_run;
       found = devices();
     }
-    nb::list all;
-    for (const FoundDevice& f : found.devices) {
-      nb::dict d;
-      d["name"] = f.name, d["model"] = f.model, d["driver"] = f.driver;
-      d["kind"] = f.gpu ? "gpu" : "cpu";
-      d["fp64"] = f.fp64, d["fp16"] = f.fp16, d["units"] = f.units;
-      d["memory"] = f.memory, d["largest_allocation"] = f.largest_allocation;
-      all.append(d);
-    }
     nb::dict out;
-    out["devices"] = all, out["trouble"] = found.trouble, out["text"] = found.describe();
+    out["devices"] = told(found.devices), out["unusable"] = told(found.unusable);
+    out["names"] = found.names(), out["trouble"] = found.trouble, out["text"] = found.describe();
     return out;
   });
+  m.def(
+      "_set_opencl_patience",
+      [](double seconds) {
+        set_opencl_patience(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds)));
+      },
+      "For tests: how long drivers may take to answer.");
+  m.def(
+      "_why_no_opencl_devices",
+      [](const std::string& folder) { return find_opencl_devices(folder).trouble; },
+      "For tests: another folder in place of /dev.");
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);

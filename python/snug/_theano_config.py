@@ -282,7 +282,7 @@ _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "tex
 
 
 def _set_device(flags: _Flags, value: str) -> str:
-    if value.startswith("opencl:") and value in [d["name"] for d in _core.devices()["devices"]]:
+    if value.startswith("opencl:") and value in _core.devices()["names"]:
         snug_config.device = value
         return value
     if value.startswith(_GPUS):

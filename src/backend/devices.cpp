@@ -47,11 +47,10 @@ class OpenClDevices {
   std::shared_ptr<Accelerator> named(const std::string& name) {
     const std::lock_guard lock(mutex_);
     search();
-    for (const OpenClFound& f : found_->devices) {
-      if (f.name != name) continue;
-      std::shared_ptr<Accelerator>& device = open_[name];
-      if (!device) device = std::make_shared<OpenClDevice>(f);
-      return device;
+    for (const OpenClFound& card : found_->devices) {
+      if (card.name == name) return open(card);
+      for (const OpenClFound& f : card.others)
+        if (f.name == name) return open(f);
     }
     std::string there = "cpu";
     for (const OpenClFound& f : found_->devices) there += fmt::format(", {} ({})", f.name, f.model);
@@ -68,6 +67,11 @@ class OpenClDevices {
   }
 
  private:
+  std::shared_ptr<Accelerator> open(const OpenClFound& found) {
+    std::shared_ptr<Accelerator>& device = open_[found.name];
+    if (!device) device = std::make_shared<OpenClDevice>(found);
+    return device;
+  }
   void search() {
     if (!found_) found_ = find_opencl_devices();
   }
@@ -89,6 +93,19 @@ std::shared_ptr<const DeviceList> host_and_named(const std::string& name) {
   return host_and({opencl_devices().named(name)});
 }
 
+namespace {
+
+FoundDevice told(const OpenClFound& f) {
+  FoundDevice out{f.name,   f.model,  fmt::format("{}, driver {}", f.version, f.driver),
+                  f.gpu,    f.fp64,   f.fp16,
+                  f.units,  f.memory, f.largest_allocation,
+                  f.trouble};
+  for (const OpenClFound& other : f.others) out.others.push_back(told(other));
+  return out;
+}
+
+}  // namespace
+
 FoundDevices find_devices() {
   const DeviceInfo& host = host_device();
   FoundDevices out;
@@ -99,9 +116,8 @@ FoundDevices find_devices() {
                          .memory = static_cast<std::uint64_t>(host.memory_bytes)});
   OpenClSearch found = opencl_devices().all();
   out.trouble = std::move(found.trouble);
-  for (const OpenClFound& f : found.devices)
-    out.devices.push_back({f.name, f.model, fmt::format("{}, driver {}", f.version, f.driver),
-                           f.gpu, f.fp64, f.fp16, f.units, f.memory, f.largest_allocation});
+  for (const OpenClFound& f : found.devices) out.devices.push_back(told(f));
+  for (const OpenClFound& f : found.unusable) out.unusable.push_back(told(f));
   return out;
 }
 

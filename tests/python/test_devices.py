@@ -183,7 +183,7 @@ def test_a_driver_that_crashes_while_it_is_asked(tmp_path):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcrash.so", source], check=True)
     (tmp_path / "crash.icd").write_text(f"{tmp_path}/libcrash.so\n")
     assert child("print(len(snug.devices()), snug.devices().trouble)", tmp_path) == (
-        "1 an OpenCL driver crashed while it was asked for its devices (Aborted)\n"
+        "1 the OpenCL driver of crash.icd crashed while it was asked for its devices (Aborted)\n"
     )
 
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/opencl/driver_files.h"
 #include "backend/opencl/opencl_errors.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -18,12 +19,17 @@ namespace {
 cl_device_id device_of(const OpenClFound& found) {
   const KeptSignals signals;
   const auto check = [&](cl_int code, const char* call) { check_opencl(code, found.name, call); };
+  load_drivers();
   cl_uint count = 0;
   check(opencl().clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs");
   std::vector<cl_platform_id> platforms(count);
   check(opencl().clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-  if (found.platform_number < platforms.size()) {
-    const cl_platform_id platform = platforms[found.platform_number];
+  std::size_t of_that_name = 0;
+  for (const cl_platform_id platform : platforms) {
+    char name[1024] = "";
+    check(opencl().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, nullptr),
+          "clGetPlatformInfo");
+    if (found.platform != name || of_that_name++ != found.platform_number) continue;
     check(opencl().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count),
           "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
