@@ -68,8 +68,9 @@ class OpenClDevices {
 
  private:
   std::shared_ptr<Accelerator> open(const OpenClFound& found) {
-    std::shared_ptr<Accelerator>& device = open_[found.name];
+    std::shared_ptr<OpenClDevice>& device = open_[found.name];
     if (!device) device = std::make_shared<OpenClDevice>(found);
+    device->require_usable();
     return device;
   }
   void search() {
@@ -77,7 +78,7 @@ class OpenClDevices {
   }
   LongMutex mutex_;
   std::optional<OpenClSearch> found_;
-  std::map<std::string, std::shared_ptr<Accelerator>> open_;
+  std::map<std::string, std::shared_ptr<OpenClDevice>> open_;
 };
 
 /// They stay open to the end of the process: drivers unload themselves in any order.

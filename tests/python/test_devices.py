@@ -1,6 +1,5 @@
 """Functions on an OpenCL device: options, budgets, training, what is said."""
 
-import multiprocessing
 import os
 import re
 import subprocess
@@ -128,26 +127,79 @@ def test_a_step_of_a_large_model_has_the_loss_of_the_host(name, batch):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
-def in_child(f, values, queue):
-    try:
-        f(values)
-    except Exception as e:
-        queue.put(f"{type(e).__name__}: {e}")
-    else:
-        queue.put("it ran")
+FORKING = """
+import os, sys, time
+import numpy as np, snug, snug.tensor as T
+
+def fork(*attempts):
+    "What attempts say in a child that then ends as processes do."
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        for attempt in attempts:
+            begin = time.monotonic()
+            try:
+                print(attempt())
+            except Exception as e:
+                print(type(e).__name__, str(e).splitlines()[0])
+            if time.monotonic() - begin > 1: print("too slow")
+        sys.exit(7)
+    print("ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+x = T.matrix("x")
+ones = np.ones((2, 4), "float32")
+w = snug.shared(np.eye(4, dtype="float32"), "w")
+def make(device="opencl:0"):
+    return snug.function([x], T.dot(x, w).sum(), device=device)
+"""
 
 
-def test_a_forked_child_is_told_at_once():
-    f, _ = chain("opencl:0")
-    values = np.ones((5, 4), "float32")
-    f(values)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=in_child, args=(f, values, queue))
-    child.start()
-    said = queue.get(timeout=20)
-    child.join(20)
-    assert "opencl:0 is of the process that forked this one" in said
+def forking(program):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING + program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_forked_child_is_told_at_once_and_ends():
+    told = "RuntimeError device error: {}opencl:0 is of the process that forked this one"
+    *said, ended, again = forking(
+        "f, host = make(), make('cpu')\n"
+        "f(ones)\n"
+        "fork(lambda: f(ones), make, w.get_value, lambda: host(ones),\n"
+        "     lambda: [d.name for d in snug.devices()][:2],\n"
+        "     lambda: w.set_value(np.eye(4, dtype='float32') * 2), lambda: host(ones))\n"
+        "print(f(ones))\n"
+    )
+    for line, start in zip(
+        said[:4], [told.format("")] * 2 + [told.format("the shared variable w: ")] * 2, strict=True
+    ):
+        assert line.startswith(start), line
+    assert said[4:] == ["['cpu', 'opencl:0']", "None", "16.0"]
+    assert (ended, again) == ("ended with 7", "8.0")
+
+
+def test_a_child_may_use_a_device_that_its_parent_only_lists():
+    assert forking(
+        "assert len(snug.devices()) > 1\nfork(lambda: make()(ones))\nprint(make()(ones))\n"
+    ) == ["8.0", "ended with 7", "8.0"]
+
+
+def test_a_fork_while_another_thread_compiles():
+    said = forking(
+        "import threading\n"
+        "y = x\n"
+        "for k in range(3): y = T.tanh(T.dot(y, w) * (1.5 + k) + time.time())\n"
+        "f = snug.function([x], y, device='opencl:0')\n"
+        "thread = threading.Thread(target=f, args=(ones,))\n"
+        "thread.start()\n"
+        "for _ in range(3): fork(make)\n"
+        "thread.join()\n"
+        "print(f(ones).shape)\n"
+    )
+    assert said[1::2][:3] == ["ended with 7"] * 3 and said[-1] == "(2, 4)"
+    assert all("of the process that forked this one" in line for line in said[0:6:2])
 
 
 def child(program, vendors):

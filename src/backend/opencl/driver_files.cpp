@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include <utility>
 
 #include "backend/opencl/opencl_library.h"
+#include "base/error.h"
 #include "base/fork.h"
 
 namespace snug {
@@ -117,7 +120,7 @@ namespace {
 struct Loading {
   LongMutex mutex;
   std::optional<std::vector<std::string>> only;
-  bool done = false;
+  std::atomic<std::int64_t> by = -1;  // the number of forks of the process that did; -1: nobody
 };
 Loading& loading() {
   static auto* const one = new Loading;
@@ -131,9 +134,18 @@ void load_only(std::vector<std::string> files) {
   loading().only = std::move(files);
 }
 
+bool opencl_is_ours() {
+  const std::int64_t by = loading().by;
+  return by < 0 || by == fork_count();
+}
+
 void load_drivers() {
   const std::lock_guard lock(loading().mutex);
-  if (std::exchange(loading().done, true) || !loading().only) return;
+  if (!opencl_is_ours())
+    fail(Fault::Device,
+         "the OpenCL drivers are of the process that forked this one: they do not come along",
+         "use devices in one process, or begin to use them after the fork");
+  if (loading().by.exchange(fork_count()) >= 0 || !loading().only) return;
   const char* const was = std::getenv(kFolder);
   const std::optional<std::string> kept = was ? std::optional<std::string>(was) : std::nullopt;
   const DriverFolder folder(*loading().only);

@@ -32,7 +32,7 @@ class DriverFolder {
 
 /// What this process loads when it first needs drivers; all if nobody says so.
 void load_only(std::vector<std::string> files);
-/// Loads them.
+/// Loads them. A Device error in a child of fork if its parent has.
 void load_drivers();
 
 }  // namespace snug

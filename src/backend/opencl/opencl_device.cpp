@@ -288,6 +288,7 @@ std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {
   return std::make_unique<OpenClQueues>(context_, marks);
 }
 
+void OpenClDevice::require_usable() const { context_->require_usable(); }
 void OpenClDevice::set_limit(std::uint64_t bytes) {
   context_->set_limit(bytes);
   info_.memory_bytes = static_cast<std::int64_t>(bytes ? bytes : context_->found().memory);

@@ -36,6 +36,8 @@ class OpenClDevice : public Accelerator {
                                                   std::string_view whose) override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
+  /// A Device error if it is lost, or of the process that forked this one.
+  void require_usable() const;
   /// Bytes that we may have on it; 0: as many as it has.
   void set_limit(std::uint64_t bytes);
   /// How long it may do nothing before it counts as failed; ten minutes if nobody says otherwise.

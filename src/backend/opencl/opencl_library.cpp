@@ -5,7 +5,6 @@
 
 #include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
-#include "base/fork.h"
 
 namespace snug {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 struct Loaded {
   OpenClLibrary library;
   std::string why;  // there is none
-  std::uint32_t forks = fork_count();
 };
 
 Loaded load() {
@@ -47,8 +45,6 @@ const OpenClLibrary* find_opencl_library(std::string* why) {
   if (why) *why = l.why;
   return nullptr;
 }
-
-bool opencl_is_ours() { return loaded().forks == fork_count(); }
 
 const OpenClLibrary& opencl() {
   std::string why;

@@ -31,7 +31,8 @@ struct OpenClLibrary {
 
 /// Null if there is none; `why` says so, and what to do.
 const OpenClLibrary* find_opencl_library(std::string* why = nullptr);
-/// Whether this process loaded it: a child of fork leaves the drivers of its parent alone.
+/// Whether this process loaded the drivers, if they are: a child of fork leaves those of its parent
+/// alone.
 bool opencl_is_ours();
 /// A Device error if there is none.
 const OpenClLibrary& opencl();
