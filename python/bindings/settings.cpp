@@ -2,7 +2,9 @@
 #include "target/settings.h"
 
 #include "api/devices.h"
+#include "backend/opencl/find_devices.h"
 #include "base/bytes.h"
+#include "base/driver_work.h"
 #include "base/file_error.h"
 #include "base/interrupt.h"
 #include "base/threads.h"
@@ -16,6 +18,20 @@ namespace {
 
 PyObject* apply_hook = nullptr;  // called with the outputs of every op; guarded by the GIL
 thread_local bool in_hook = false;
+
+nb::list told(const std::vector<FoundDevice>& devices) {
+  nb::list all;
+  for (const FoundDevice& f : devices) {
+    nb::dict d;
+    d["name"] = f.name, d["model"] = f.model, d["driver"] = f.driver;
+    d["kind"] = f.gpu ? "gpu" : "cpu";
+    d["fp64"] = f.fp64, d["fp16"] = f.fp16, d["units"] = f.units;
+    d["memory"] = f.memory, d["largest_allocation"] = f.largest_allocation;
+    d["trouble"] = f.trouble, d["others"] = told(f.others);
+    all.append(d);
+  }
+  return all;
+}
 
 void on_apply(const std::vector<Expr>& outputs) {
   if (!apply_hook || in_hook || !PyGILState_Check()) return;
@@ -100,6 +116,8 @@ void bind_settings(nb::module_& m) {
       nb::arg("f"), nb::arg("check") = 0,
       "For tests: calls f and interrupts it at a check, 0: at none. The number of checks, and the "
       "longest time that a thread worked between two of them.");
+  m.def("_end_driver_work", end_driver_work, nb::call_guard<nb::gil_scoped_release>());
+  nb::module_::import_("atexit").attr("register")(m.attr("_end_driver_work"));
   m.def("_request_interrupt", request_interrupt, "For tests: as Ctrl-C in a call.");
   m.def("_clear_interrupt", clear_interrupt);
   m.def(
@@ -113,17 +131,9 @@ void bind_settings(nb::module_& m) {
       const nb::gil_scoped_release others_run;
       found = devices();
     }
-    nb::list all;
-    for (const FoundDevice& f : found.devices) {
-      nb::dict d;
-      d["name"] = f.name, d["model"] = f.model, d["driver"] = f.driver;
-      d["kind"] = f.gpu ? "gpu" : "cpu";
-      d["fp64"] = f.fp64, d["fp16"] = f.fp16, d["units"] = f.units;
-      d["memory"] = f.memory, d["largest_allocation"] = f.largest_allocation;
-      all.append(d);
-    }
     nb::dict out;
-    out["devices"] = all, out["trouble"] = found.trouble, out["text"] = found.describe();
+    out["devices"] = told(found.devices), out["unusable"] = told(found.unusable);
+    out["names"] = found.names(), out["trouble"] = found.trouble, out["text"] = found.describe();
     return out;
   });
   m.def(
@@ -131,6 +141,16 @@ void bind_settings(nb::module_& m) {
       [](const std::string& name) { return std::string(set_current_device_mark(name)); },
       nb::arg("name"),
       "What is built on this thread from now on is on a device; '' on none. The one before.");
+  m.def(
+      "_set_opencl_patience",
+      [](double seconds) {
+        set_opencl_patience(std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds)));
+      },
+      "For tests: how long drivers may take to answer.");
+  m.def(
+      "_why_no_opencl_devices",
+      [](const std::string& folder) { return find_opencl_devices(folder).trouble; },
+      "For tests: another folder in place of /dev.");
   m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);

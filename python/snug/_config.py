@@ -74,7 +74,7 @@ def _device(value: Any) -> str:
         return value
     if not isinstance(value, str):
         raise Bad(f"expected the name of a device, got {value!r}")
-    there = [d["name"] for d in _core.devices()["devices"]]
+    there = _core.devices()["names"]
     if value not in there:
         raise Bad(f"there is no device {value!r}", "choose one of " + ", ".join(map(repr, there)))
     return value

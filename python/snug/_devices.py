@@ -24,11 +24,15 @@ class Device(NamedTuple):
     units: int  # cores
     memory: int  # bytes
     largest_allocation: int  # bytes; 0: all of its memory
+    trouble: str = ""  # why it cannot be used; it has no name then
+    others: tuple[Device, ...] = ()  # the same card by other drivers
 
 
 class Devices(list[Device]):
-    """Prints as a table. `trouble` says why there may be others."""
+    """Prints as a table. `unusable`: those that are there, with their `trouble`. `trouble` says why
+    there may be others."""
 
+    unusable: list[Device]
     trouble = ""
     _text = ""
 
@@ -36,11 +40,16 @@ class Devices(list[Device]):
         return self._text.rstrip()
 
 
+def _device(found: dict[str, Any]) -> Device:
+    return Device(**{**found, "others": tuple(map(_device, found["others"]))})
+
+
 def devices() -> Devices:
     """The devices that functions can run on, the processor first. Others are looked for once per
     process, in a process of their own, since drivers may crash or hang when they are asked."""
     found = _core.devices()
-    out = Devices(Device(**d) for d in found["devices"])
+    out = Devices(map(_device, found["devices"]))
+    out.unusable = [_device(d) for d in found["unusable"]]
     out.trouble, out._text = found["trouble"], found["text"]
     return out
 
@@ -74,9 +83,9 @@ def named(name: str) -> str | None:
     meant = contexts.get(name, name)
     if meant == "cpu":
         return meant
-    found = devices()
-    if any(d.name == meant for d in found):
+    if meant in _core.devices()["names"]:
         return meant
+    found = devices()
     theano = _THEANO.match(meant)
     if theano is None:
         there_are = ", ".join(d.name for d in found)

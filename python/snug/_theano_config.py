@@ -219,7 +219,6 @@ class _Flags:
         self.rows = dict(_FLAGS)
         self.values = {name: _default(row) for name, row in self.rows.items()}
         self.noted: set[str] = set()
-        self.said_cpu = False
 
     def known(self, name: str) -> bool:
         return name in self.rows or any(n.startswith(name + ".") for n in self.rows)

@@ -48,10 +48,7 @@ class OpenClDevices {
   std::shared_ptr<Accelerator> named(const std::string& name) {
     const std::lock_guard lock(mutex_);
     search();
-    const OpenClFound& found = described(name);
-    std::shared_ptr<Accelerator>& device = open_[name];
-    if (!device) device = std::make_shared<OpenClDevice>(found);
-    return device;
+    return open(described(name));
   }
 
   void require(const std::string& name) {
@@ -67,12 +64,21 @@ class OpenClDevices {
   }
 
  private:
+  std::shared_ptr<Accelerator> open(const OpenClFound& found) {
+    std::shared_ptr<OpenClDevice>& device = open_[found.name];
+    if (!device) device = std::make_shared<OpenClDevice>(found);
+    device->require_usable();
+    return device;
+  }
   void search() {
     if (!found_) found_ = find_opencl_devices();
   }
   const OpenClFound& described(const std::string& name) const {
-    for (const OpenClFound& f : found_->devices)
-      if (f.name == name) return f;
+    for (const OpenClFound& card : found_->devices) {
+      if (card.name == name) return card;
+      for (const OpenClFound& f : card.others)
+        if (f.name == name) return f;
+    }
     std::string there = "cpu";
     for (const OpenClFound& f : found_->devices) there += fmt::format(", {} ({})", f.name, f.model);
     fail(Fault::Device,
@@ -83,7 +89,7 @@ class OpenClDevices {
 
   LongMutex mutex_;
   std::optional<OpenClSearch> found_;
-  std::map<std::string, std::shared_ptr<Accelerator>> open_;
+  std::map<std::string, std::shared_ptr<OpenClDevice>> open_;
 };
 
 /// They stay open to the end of the process: drivers unload themselves in any order.
@@ -109,6 +115,19 @@ void require_device_named(const std::string& name) {
   if (name != "cpu" && name != "cpu:0") opencl_devices().require(name);
 }
 
+namespace {
+
+FoundDevice told(const OpenClFound& f) {
+  FoundDevice out{f.name,   f.model,  fmt::format("{}, driver {}", f.version, f.driver),
+                  f.gpu,    f.fp64,   f.fp16,
+                  f.units,  f.memory, f.largest_allocation,
+                  f.trouble};
+  for (const OpenClFound& other : f.others) out.others.push_back(told(other));
+  return out;
+}
+
+}  // namespace
+
 FoundDevices find_devices() {
   const DeviceInfo& host = host_device();
   FoundDevices out;
@@ -119,9 +138,8 @@ FoundDevices find_devices() {
                          .memory = static_cast<std::uint64_t>(host.memory_bytes)});
   OpenClSearch found = opencl_devices().all();
   out.trouble = std::move(found.trouble);
-  for (const OpenClFound& f : found.devices)
-    out.devices.push_back({f.name, f.model, fmt::format("{}, driver {}", f.version, f.driver),
-                           f.gpu, f.fp64, f.fp16, f.units, f.memory, f.largest_allocation});
+  for (const OpenClFound& f : found.devices) out.devices.push_back(told(f));
+  for (const OpenClFound& f : found.unusable) out.unusable.push_back(told(f));
   return out;
 }
 

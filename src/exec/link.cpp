@@ -87,6 +87,16 @@ CallSite call_site(const Lowered& l, const Task& t, const SizeBounds& bounds) {
   return site;
 }
 
+/// Of a kernel: extents at their largest, and strides, which may run backwards, at their longest.
+std::vector<std::int64_t> largest_ints(const Kernel& k, const SizeBounds& bounds) {
+  std::vector<std::int64_t> ints;
+  for (const SizeId id : k.ints) {
+    const std::int64_t low = bounds.low[id], high = bounds.high[id];
+    ints.push_back(ints.size() >= k.spec.rank() && -low > high ? low : high);
+  }
+  return ints;
+}
+
 }  // namespace
 
 PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind,
@@ -110,9 +120,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
     std::unique_ptr<PreparedCall> call;
     if (t.kind == Task::Kind::Kernel && t.device != 0) {
       const Kernel& k = l.program.kernels[t.index];
-      std::vector<std::int64_t> ints;
-      for (SizeId id : k.ints) ints.push_back(bounds.high[id]);
-      call = l.devices->accelerator(t.device).prepare(k.spec, ints);
+      call = l.devices->accelerator(t.device).prepare(k.spec, largest_ints(k, bounds));
     } else if (t.kind == Task::Kind::Library || t.kind == Task::Kind::Loop) {
       const Node& n = l.program.graph.node(t.index);
       CallSite site = call_site(l, t, bounds);

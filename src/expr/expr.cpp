@@ -242,6 +242,14 @@ struct SharedVariable::Cell {
     Cell& cell = *static_cast<Cell*>(self);
     cell.torn |= cell.mutex.forget_holders();
   }
+  /// A copy of what is on a device.
+  Array download(const std::string& name) const try { return there->download(); } catch (Error& e) {
+    e.reword(
+        fmt::format("{}: {}", name.empty() ? "a shared variable" : "the shared variable " + name,
+                    e.message()),
+        e.hint());
+    throw;
+  }
   void require_whole(const std::string& name) const {
     if (!lost.empty())
       fail(Fault::Device,
@@ -382,7 +390,7 @@ const DeviceArray* SharedVariable::value_on_device() const {
 }
 
 Array SharedVariable::copy_locked() const {
-  if (const DeviceArray* there = value_on_device()) return there->download();
+  if (value_on_device()) return cell_->download(name);
   return value_if_materialised()->contiguous_copy();
 }
 
@@ -464,7 +472,7 @@ void SharedVariable::make_locked() {
 Array& SharedVariable::value_locked() {
   make_locked();
   if (cell_->there) {
-    Array here = counted(cell_->there->bytes(), name, [&] { return cell_->there->download(); });
+    Array here = counted(cell_->there->bytes(), name, [&] { return cell_->download(name); });
     const NoFork whole;
     cell_->value = std::move(here);
     cell_->there.reset();

@@ -49,7 +49,7 @@ class CommandQueues {
 /// A device that is not the host: it has memory of its own, and runs late.
 class Accelerator : public Device {
  public:
-  /// Code for a kernel, whose integers (as KernelFn wants them) are at most `ints`.
+  /// Code for a kernel, whose integers (as KernelFn wants them) are no farther from 0 than `ints`.
   virtual std::unique_ptr<PreparedCall> prepare(const KernelSpec& spec,
                                                 std::span<const std::int64_t> ints) const = 0;
   /// Memory of its own, touched and 0. A Memory error that says how much there is and who has it.

@@ -259,25 +259,41 @@ class Placer {
     return {};
   }
 
-  /// Nodes that the host alone reads, made of what it has, are there.
+  /// Nodes that the host alone reads, made of what it has, are there: as many as there can be.
   void keep_what_feeds_the_host() {
-    std::vector<bool> feeds(n_, false);
     const auto is_computed = [&](std::uint32_t id) {
       return id >= graph_.inputs().size() && kind_[id] == Kind::Free && !graph_.node(id).inner &&
-             !is_constant(graph_.node(id)) && !pins_[id];
+             !is_constant(graph_.node(id)) && !users_[id].empty() && !pins_[id];
     };
-    for (auto id = static_cast<std::uint32_t>(n_); id-- > 0;)
-      feeds[id] = is_computed(id) && !users_[id].empty() &&
-                  std::all_of(users_[id].begin(), users_[id].end(), [&](std::uint32_t user) {
-                    return user != kHost && user >= graph_.inputs().size() &&
-                           (kind_[user] == Kind::Host || feeds[user]);
-                  });
+    std::vector<bool> feeds(n_, false);
+    std::vector<std::uint32_t> doubtful;
+    for (std::uint32_t id = 0; id < n_; ++id)
+      if ((feeds[id] = is_computed(id))) doubtful.push_back(id);
+    const auto holds = [&](std::uint32_t id) {
+      for (const std::uint32_t user : users_[id])
+        if (user == kHost || user < graph_.inputs().size() ||
+            (kind_[user] != Kind::Host && !feeds[user]))
+          return false;
+      const Node& node = graph_.node(id);
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        const std::uint32_t from = node.inputs[k].node;
+        if (!feeds[from] && kind_[from] == Kind::Free && !decides_sizes_only(graph_, id, k) &&
+            !is_constant(graph_.node(from)))
+          return false;
+      }
+      return true;
+    };
+    // One that is not takes along what it reads and what reads it.
+    while (!doubtful.empty()) {
+      const std::uint32_t id = doubtful.back();
+      doubtful.pop_back();
+      if (!feeds[id] || holds(id)) continue;
+      feeds[id] = false;
+      for (const Value v : graph_.node(id).inputs) doubtful.push_back(v.node);
+      for (const std::uint32_t user : users_[id])
+        if (user < n_) doubtful.push_back(user);
+    }
     for (std::uint32_t id = 0; id < n_; ++id) {
-      if (!feeds[id]) continue;
-      for (const Value v : graph_.node(id).inputs)
-        feeds[id] = feeds[id] && (feeds[v.node] || kind_[v.node] == Kind::Argument ||
-                                  kind_[v.node] == Kind::Size || kind_[v.node] == Kind::Host ||
-                                  is_constant(graph_.node(v.node)));
       if (!feeds[id]) continue;
       pinned_[id] = 0;
       for (std::size_t d = 0; d < devices_.size(); ++d)

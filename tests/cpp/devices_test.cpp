@@ -404,6 +404,35 @@ TEST_F(Devices, LoopsGoWhereTheirNodesGo) {
   }
 }
 
+/// Notes the longest stride that kernels are prepared for.
+class NotesStrides : public SimDevice {
+ public:
+  using SimDevice::SimDevice;
+  std::unique_ptr<PreparedCall> prepare(const KernelSpec& spec,
+                                        std::span<const std::int64_t> ints) const override {
+    for (const std::int64_t i : ints.subspan(spec.rank())) longest = std::max(longest, std::abs(i));
+    return SimDevice::prepare(spec, ints);
+  }
+  mutable std::int64_t longest = 0;
+};
+
+TEST_F(Devices, StridesThatRunBackwardsHaveBounds) {
+  // Iteration i takes every (i + 1)-th element from the end.
+  Expr x = vector("x");
+  const auto body = [&](const Expr& i, const auto&, const auto&) {
+    const Expr every = subtensor(x, {IndexItem::range({}, {}, -(i + 1))});
+    return LoopStep{.states = {}, .outputs = {sum(tanh(every))}};
+  };
+  const Expr sums = loop(body, {}, {}, Expr(7)).outputs[0];
+  const auto device = std::make_shared<NotesStrides>(SimDevice::Options{});
+  set_devices(host_and({device}), all_on(1));
+  const Array a = random_array({50}, 1), got = function({x}, sums)(a);
+  EXPECT_EQ(device->longest, 7);
+  use_host();
+  const Array want = function({x}, sums)(a);
+  for (std::int64_t k = 0; k < 7; ++k) EXPECT_NEAR(got.at_double(k), want.at_double(k), 1e-5);
+}
+
 TEST_F(Devices, AnErrorOnTheHostStopsTheQueues) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     use(scattered(seed));

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "backend/devices.h"
 #include "backend/opencl/find_devices.h"
 #include "backend/opencl/opencl_context.h"
@@ -203,6 +205,53 @@ TEST_F(OpenClFunctions, PaddingTakesNoPart) {
   filters.set_double(0, std::nan(""));  // a corner, which meets padding alone at some places
   const Expr y = conv2d(x, w, {.pad = {1, 1}});
   expect_same({x, w}, {y, grad(sum(y), x)}, {random_array({1, 1, 5, 5}, 1), filters});
+}
+
+TEST_F(OpenClFunctions, ThreadsWithFunctionsThatShareVariables) {
+  constexpr int kThreads = 4, kCalls = 20;
+  Expr x = matrix("x");
+  Expr table = shared(random_array({12, 6}, 1), "table"),
+       calls = shared(Array::zeros(DType::F32, {3}), "calls");
+  /// Two functions of a thread: a step of its own, and a count of all.
+  struct Work {
+    Expr w;
+    std::optional<Function> step, count;
+  };
+  const auto make = [&](std::uint64_t seed) {
+    Work work;
+    work.w = shared(random_array({6, 5}, seed), "w");
+    const Expr loss = mean(sqr(tanh(dot(dot(x, table), work.w))));
+    work.step.emplace(function(
+        {x}, loss, {.updates = {{work.w, work.w - grad(loss, work.w)}}, .device = "opencl:0"}));
+    work.count.emplace(function({}, sum(calls) * sum(table),
+                                {.updates = {{calls, calls + 1.0f}}, .device = "opencl:0"}));
+    return work;
+  };
+  const auto train = [&](const Work& work, std::uint64_t seed) {
+    for (int k = 0; k < kCalls; ++k) {
+      (*work.step)(random_array({k % 2 ? 8 : 3, 12}, seed + k));
+      (*work.count)();
+    }
+    return as_shared(work.w)->get_value();
+  };
+  std::vector<Array> alone, together(kThreads);
+  for (int t = 0; t < kThreads; ++t) alone.push_back(train(make(t), t));
+  as_shared(calls)->set_value(Array::zeros(DType::F32, {3}));
+  std::vector<Work> all;
+  for (int t = 0; t < kThreads; ++t) all.push_back(make(t));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] { together[t] = train(all[t], t); });
+  // Meanwhile the variable that all read moves to the host and back.
+  const Function host = function({}, sum(table));
+  const float sum_of_table = host().item<float>();
+  for (int k = 0; k < kCalls; ++k) {
+    EXPECT_EQ(host().item<float>(), sum_of_table);
+    EXPECT_EQ(as_shared(calls)->get_value().size(), 3);
+  }
+  for (std::thread& t : threads) t.join();
+  for (int t = 0; t < kThreads; ++t) EXPECT_TRUE(same_bits(alone[t], together[t])) << t;
+  EXPECT_EQ(as_shared(calls)->get_value().at_double(2), kThreads * kCalls);
 }
 
 TEST_F(OpenClFunctions, AForkedChildIsTold) {

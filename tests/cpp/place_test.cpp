@@ -170,6 +170,26 @@ TEST(Place, WhatRebuildsAGraphKeepsItsDevices) {
   EXPECT_EQ(print(again), print(placed));
 }
 
+TEST(Place, WhatFeedsTheHostAloneIsThere) {
+  Expr x = input({DType::F32, {-1, -1}, 0}, "x");
+  Expr w = shared(Array::zeros(DType::F32, {8, 8}), "w");
+  const auto cholesky = [](const Expr& e) {
+    return apply(find_op("cholesky"), {e}, {{"lower", true}});
+  };
+  // A node with a variable of the device is there, and so is what only it reads.
+  const Expr here = apply(find_op("tanh"), {apply(find_op("sin"), {x})});
+  const Expr there = apply(find_op("cos"), {apply(find_op("exp"), {x})});
+  const std::vector<Expr> inputs{x},
+      outputs{cholesky(here),
+              cholesky(apply(find_op("sqrt"), {apply(find_op("mul"), {there, w})}))};
+  const Graph captured = capture({inputs, outputs, {}, {}, false}).graph;
+  PlaceTrace trace;
+  const Graph placed = place(captured, {cpu(), gpu()}, trace, {.home = DeviceId{1}});
+  for (const char* op : {"sin", "tanh", "cholesky"}) EXPECT_EQ(find(placed, op)->device, 0) << op;
+  for (const char* op : {"exp", "cos", "mul", "sqrt"}) EXPECT_EQ(find(placed, op)->device, 1) << op;
+  EXPECT_EQ(trace.transfers, 2u);  // x goes there, what is factorised comes back
+}
+
 TEST(Place, TheCheckerSeesACrossing) {
   TextGraph t = graph_from("x: float32 (n)\nreturn tanh(exp(x))\n");
   std::vector<std::vector<Value>> map;

@@ -1,6 +1,5 @@
 """Functions on an OpenCL device: options, budgets, training, what is said."""
 
-import multiprocessing
 import os
 import re
 import subprocess
@@ -128,26 +127,79 @@ def test_a_step_of_a_large_model_has_the_loss_of_the_host(name, batch):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
-def in_child(f, values, queue):
-    try:
-        f(values)
-    except Exception as e:
-        queue.put(f"{type(e).__name__}: {e}")
-    else:
-        queue.put("it ran")
+FORKING = """
+import os, sys, time
+import numpy as np, snug, snug.tensor as T
+
+def fork(*attempts):
+    "What attempts say in a child that then ends as processes do."
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        for attempt in attempts:
+            begin = time.monotonic()
+            try:
+                print(attempt())
+            except Exception as e:
+                print(type(e).__name__, str(e).splitlines()[0])
+            if time.monotonic() - begin > 1: print("too slow")
+        sys.exit(7)
+    print("ended with", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+x = T.matrix("x")
+ones = np.ones((2, 4), "float32")
+w = snug.shared(np.eye(4, dtype="float32"), "w")
+def make(device="opencl:0"):
+    return snug.function([x], T.dot(x, w).sum(), device=device)
+"""
 
 
-def test_a_forked_child_is_told_at_once():
-    f, _ = chain("opencl:0")
-    values = np.ones((5, 4), "float32")
-    f(values)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=in_child, args=(f, values, queue))
-    child.start()
-    said = queue.get(timeout=20)
-    child.join(20)
-    assert "opencl:0 is of the process that forked this one" in said
+def forking(program):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING + program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_forked_child_is_told_at_once_and_ends():
+    told = "RuntimeError device error: {}opencl:0 is of the process that forked this one"
+    *said, ended, again = forking(
+        "f, host = make(), make('cpu')\n"
+        "f(ones)\n"
+        "fork(lambda: f(ones), make, w.get_value, lambda: host(ones),\n"
+        "     lambda: [d.name for d in snug.devices()][:2],\n"
+        "     lambda: w.set_value(np.eye(4, dtype='float32') * 2), lambda: host(ones))\n"
+        "print(f(ones))\n"
+    )
+    for line, start in zip(
+        said[:4], [told.format("")] * 2 + [told.format("the shared variable w: ")] * 2, strict=True
+    ):
+        assert line.startswith(start), line
+    assert said[4:] == ["['cpu', 'opencl:0']", "None", "16.0"]
+    assert (ended, again) == ("ended with 7", "8.0")
+
+
+def test_a_child_may_use_a_device_that_its_parent_only_lists():
+    assert forking(
+        "assert len(snug.devices()) > 1\nfork(lambda: make()(ones))\nprint(make()(ones))\n"
+    ) == ["8.0", "ended with 7", "8.0"]
+
+
+def test_a_fork_while_another_thread_compiles():
+    said = forking(
+        "import threading\n"
+        "y = x\n"
+        "for k in range(3): y = T.tanh(T.dot(y, w) * (1.5 + k) + time.time())\n"
+        "f = snug.function([x], y, device='opencl:0')\n"
+        "thread = threading.Thread(target=f, args=(ones,))\n"
+        "thread.start()\n"
+        "for _ in range(3): fork(make)\n"
+        "thread.join()\n"
+        "print(f(ones).shape)\n"
+    )
+    assert said[1::2][:3] == ["ended with 7"] * 3 and said[-1] == "(2, 4)"
+    assert all("of the process that forked this one" in line for line in said[0:6:2])
 
 
 def child(program, vendors):
@@ -183,7 +235,7 @@ def test_a_driver_that_crashes_while_it_is_asked(tmp_path):
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "libcrash.so", source], check=True)
     (tmp_path / "crash.icd").write_text(f"{tmp_path}/libcrash.so\n")
     assert child("print(len(snug.devices()), snug.devices().trouble)", tmp_path) == (
-        "1 an OpenCL driver crashed while it was asked for its devices (Aborted)\n"
+        "1 the OpenCL driver of crash.icd crashed while it was asked for its devices (Aborted)\n"
     )
 
 
@@ -212,6 +264,43 @@ def test_ctrl_c_is_not_lost_to_the_driver(tmp_path):
         text=True,
     )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
+
+
+def test_ctrl_c_while_kernels_are_compiled(tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, signal, threading, time, numpy as np, snug, snug.tensor as T\n"
+            "x = T.matrix()\n"
+            "W = [snug.shared(np.eye(3 + k, 4 + k, dtype='float32'), f'w{k}') for k in range(8)]\n"
+            "y = x\n"
+            "for k, w in enumerate(W): y = T.tanh(T.dot(y, w) * (1.5 + k) + k)\n"
+            "def make():\n"
+            "    updates = [(w, w - 0.1 * T.grad(y.sum(), w)) for w in W]\n"
+            "    return snug.function([x], y.sum(), updates=updates, device='opencl:0')\n"
+            "f = make()\n"
+            "before = [w.get_value() for w in W]\n"
+            "def press():\n"
+            "    global pressed\n"
+            "    pressed = time.monotonic()\n"
+            "    os.kill(os.getpid(), signal.SIGINT)\n"
+            "threading.Timer(0.3, press).start()\n"
+            "try: f(np.ones((2, 3), 'float32'))\n"
+            "except KeyboardInterrupt: print('interrupted', time.monotonic() - pressed < 0.5)\n"
+            "print(all((w.get_value() == b).all() for w, b in zip(W, before)))\n",
+        ],
+        env={
+            "POCL_CACHE_DIR": str(tmp_path),
+            "SNUG_CACHE_DIR": "",
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+    )
+    # The driver is in the middle of its work when the process ends.
+    assert (done.stdout, done.returncode) == ("interrupted True\nTrue\n", 0), done.stderr
 
 
 def test_flags_that_name_no_device():

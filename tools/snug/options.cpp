@@ -136,11 +136,8 @@ CLI::Option* add_device(CLI::App& command, std::string& device) {
       ->type_name("NAME")
       ->check(check([](const std::string& text) -> std::string {
         if (text == "cpu") return "";
-        std::vector<std::string> names;
-        for (const snug::FoundDevice& d : snug::devices().devices) {
-          if (d.name == text) return "";
-          names.push_back(d.name);
-        }
+        const std::vector<std::string> names = snug::devices().names();
+        if (std::find(names.begin(), names.end(), text) != names.end()) return "";
         return fmt::format("there is no device {}\n  hint  there are {}", text,
                            fmt::join(names, ", "));
       }));

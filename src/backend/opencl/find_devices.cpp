@@ -7,197 +7,180 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <optional>
+#include <thread>
 
+#include "backend/opencl/ask_drivers.h"
+#include "backend/opencl/driver_files.h"
 #include "backend/opencl/opencl_library.h"
-#include "base/error.h"
 
 namespace snug {
 namespace {
 
 using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
 
-constexpr const char* kSearch = "looking for OpenCL devices";
+std::atomic<std::chrono::milliseconds> patience{std::chrono::seconds(20)};
 
-std::string text_of(cl_device_id device, cl_device_info what) {
-  std::size_t bytes = 0;
-  check_opencl(opencl().clGetDeviceInfo(device, what, 0, nullptr, &bytes), kSearch,
-               "clGetDeviceInfo");
-  std::string text(bytes, '\0');
-  check_opencl(opencl().clGetDeviceInfo(device, what, bytes, text.data(), nullptr), kSearch,
-               "clGetDeviceInfo");
-  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
-  return text;
-}
-
-template <class T>
-T number_of(cl_device_id device, cl_device_info what) {
-  T value{};
-  check_opencl(opencl().clGetDeviceInfo(device, what, sizeof value, &value, nullptr), kSearch,
-               "clGetDeviceInfo");
-  return value;
-}
-
-Json described(cl_device_id device, const std::string& platform) {
-  const std::string extensions = " " + text_of(device, CL_DEVICE_EXTENSIONS) + " ";
-  const auto has = [&](const char* name) {
-    return extensions.find(fmt::format(" {} ", name)) != std::string::npos;
-  };
-  const auto single = number_of<cl_device_fp_config>(device, CL_DEVICE_SINGLE_FP_CONFIG);
-  const auto type = number_of<cl_device_type>(device, CL_DEVICE_TYPE);
-  return {{"model", text_of(device, CL_DEVICE_NAME)},
-          {"vendor", text_of(device, CL_DEVICE_VENDOR)},
-          {"platform", platform},
-          {"driver", text_of(device, CL_DRIVER_VERSION)},
-          {"version", text_of(device, CL_DEVICE_VERSION)},
-          {"gpu", (type & CL_DEVICE_TYPE_CPU) == 0},
-          {"fp64", has("cl_khr_fp64")},
-          {"fp16", has("cl_khr_fp16")},
-          {"fma", (single & CL_FP_FMA) != 0},
-          {"rounds", (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0},
-          {"unified", number_of<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0},
-          {"units", number_of<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS)},
-          {"memory", number_of<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE)},
-          {"largest", number_of<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE)},
-          {"alignment", number_of<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8},  // of bits
-          {"local", number_of<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE)},
-          {"items", number_of<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE)},
-          {"arguments", number_of<std::size_t>(device, CL_DEVICE_MAX_PARAMETER_SIZE)}};
-}
-
-/// One JSON text of all devices; what this process is asked is its last.
-std::string list_devices() {
-  Json out = {{"devices", Json::array()}, {"trouble", ""}};
-  try {
-    cl_uint count = 0;
-    constexpr cl_int kNoPlatform = -1001;  // CL_PLATFORM_NOT_FOUND_KHR
-    const cl_int code = opencl().clGetPlatformIDs(0, nullptr, &count);
-    if (code == kNoPlatform || count == 0) {
-      out["trouble"] =
-          "the OpenCL library finds no driver: install that of the card; in a container the file "
-          "in "
-          "/etc/OpenCL/vendors may be missing";
-      return out.dump();
-    }
-    check_opencl(code, kSearch, "clGetPlatformIDs");
-    std::vector<cl_platform_id> platforms(count);
-    check_opencl(opencl().clGetPlatformIDs(count, platforms.data(), nullptr), kSearch,
-                 "clGetPlatformIDs");
-    for (std::size_t p = 0; p < platforms.size(); ++p) {
-      char name[256] = "";
-      opencl().clGetPlatformInfo(platforms[p], CL_PLATFORM_NAME, sizeof name - 1, name, nullptr);
-      cl_uint found = 0;
-      const cl_int had =
-          opencl().clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 0, nullptr, &found);
-      if (had == CL_DEVICE_NOT_FOUND || found == 0) continue;
-      std::vector<cl_device_id> devices(found);
-      check_opencl(had, name, "clGetDeviceIDs");
-      check_opencl(
-          opencl().clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, found, devices.data(), nullptr),
-          name, "clGetDeviceIDs");
-      for (std::size_t d = 0; d < devices.size(); ++d) {
-        Json device = described(devices[d], name);
-        device["platform_number"] = p;
-        device["device_number"] = d;
-        out["devices"].push_back(std::move(device));
+/// A child of this process that asks the drivers of a folder, or all.
+class Asking {
+ public:
+  Asking(const std::string& devices_folder, std::optional<DriverFolder> drivers)
+      : drivers_(std::move(drivers)) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    child_ = fork();
+    if (child_ == 0) {
+      // Drivers print what nobody asked for.
+      const int nowhere = open("/dev/null", O_RDWR);
+      for (const int stream : {0, 1, 2}) dup2(nowhere, stream);
+      if (drivers_) drivers_->use();
+      const std::string text = ask_drivers(devices_folder);
+      for (std::size_t at = 0; at < text.size();) {
+        const ssize_t wrote = write(ends[1], text.data() + at, text.size() - at);
+        if (wrote <= 0) break;
+        at += static_cast<std::size_t>(wrote);
       }
+      _exit(0);
     }
-  } catch (const Error& e) {
-    out["trouble"] = e.message();
+    close(ends[1]);
+    from_ = ends[0];
   }
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  ~Asking() {
+    if (from_ >= 0) close(from_);
+    if (child_ <= 0) return;
+    kill(child_, SIGKILL);
+    // What is stuck in the kernel ends when it can.
+    for (int k = 0; k < 100 && waitpid(child_, nullptr, WNOHANG) == 0; ++k)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+
+  /// What it says until `end`; nothing if it fails, and how.
+  Json answer(Clock::time_point end) {
+    if (child_ < 0) failure_ = "the system gives no process that asks it";
+    const std::string text = child_ < 0 ? "" : read_until(end);
+    if (failure_.empty()) {
+      const int status = reap();
+      if (WIFSIGNALED(status))
+        failure_ = fmt::format("crashed while it was asked for its devices ({})",
+                               strsignal(WTERMSIG(status)));
+    }
+    Json said = Json::parse(text, nullptr, false);
+    if (failure_.empty() && !said.is_object()) failure_ = "ended while it was asked";
+    return failure_.empty() ? std::move(said) : Json();
+  }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  std::string read_until(Clock::time_point end) {
+    std::string text;
+    for (;;) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+      pollfd wait{from_, POLLIN, 0};
+      const int ready = left.count() > 0 ? poll(&wait, 1, static_cast<int>(left.count())) : 0;
+      if (ready < 0 && errno == EINTR) continue;
+      char piece[4096];
+      const ssize_t got = ready > 0 ? read(from_, piece, sizeof piece) : -1;
+      if (got > 0) {
+        text.append(piece, static_cast<std::size_t>(got));
+        continue;
+      }
+      if (got < 0)
+        failure_ = fmt::format("did not answer within {} s",
+                               std::chrono::duration<double>(patience.load()).count());
+      return text;
+    }
+  }
+  int reap() {
+    int status = 0;
+    while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
+    }
+    child_ = 0;
+    return status;
+  }
+
+  std::optional<DriverFolder> drivers_;
+  pid_t child_ = -1;
+  int from_ = -1;
+  std::string failure_;
+};
+
+OpenClFound read_device(const Json& d) {
+  OpenClFound f;
+  f.trouble = d["trouble"];
+  f.model = d["model"], f.vendor = d["vendor"], f.platform = d["platform"];
+  f.platform_vendor = d["platform_vendor"], f.driver = d["driver"], f.version = d["version"];
+  f.gpu = d["gpu"], f.fp64 = d["fp64"], f.fp16 = d["fp16"], f.fma = d["fma"];
+  f.rounds_division = d["rounds"], f.unified = d["unified"], f.units = d["units"];
+  f.memory = d["memory"], f.largest_allocation = d["largest"];
+  f.alignment = std::max(d["alignment"].get<std::uint64_t>(), std::uint64_t{64});
+  f.local_memory = d["local"], f.most_items = d["items"], f.argument_bytes = d["arguments"];
+  f.vendor_id = d["vendor_id"], f.pci = d["pci"], f.uuid = d["uuid"];
+  f.platform_number = d["platform_number"], f.device_number = d["device_number"];
+  return f;
 }
 
-/// What the child wrote, or nothing; `trouble` says how it ended.
-std::string ask_child(std::chrono::milliseconds limit, std::string& trouble) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    trouble = "the system gives no pipe to a process that looks for OpenCL devices";
-    return {};
+/// What the drivers list, and what is to be said.
+struct Answers {
+  std::vector<OpenClFound> devices;
+  std::vector<std::string> troubles;
+
+  void add(const Json& said) {
+    for (const Json& d : said["devices"]) devices.push_back(read_device(d));
+    if (const std::string trouble = said["trouble"]; !trouble.empty()) add_trouble(trouble);
   }
-  const pid_t child = fork();
-  if (child == 0) {
-    // Drivers print what nobody asked for.
-    const int nowhere = open("/dev/null", O_RDWR);
-    for (const int stream : {0, 1, 2}) dup2(nowhere, stream);
-    const std::string text = list_devices();
-    for (std::size_t at = 0; at < text.size();) {
-      const ssize_t wrote = write(ends[1], text.data() + at, text.size() - at);
-      if (wrote <= 0) break;
-      at += static_cast<std::size_t>(wrote);
+  void add_trouble(const std::string& text) {
+    if (std::find(troubles.begin(), troubles.end(), text) == troubles.end())
+      troubles.push_back(text);
+  }
+};
+
+/// Each driver in a child of its own, all at the same time.
+Answers ask_one_by_one(const std::vector<std::string>& files, const std::string& devices_folder) {
+  Answers out;
+  std::vector<std::unique_ptr<Asking>> children;
+  const auto end = Clock::now() + patience.load();
+  for (const std::string& file : files)
+    children.push_back(std::make_unique<Asking>(devices_folder, DriverFolder({file})));
+  std::vector<std::string> good;
+  for (std::size_t k = 0; k < files.size(); ++k) {
+    const Json said = children[k]->answer(end);
+    const std::string name = std::filesystem::path(files[k]).filename();
+    if (said.is_object()) {
+      out.add(said);
+      good.push_back(files[k]);
+    } else {
+      out.add_trouble(fmt::format("the OpenCL driver of {} {}", name, children[k]->failure()));
     }
-    _exit(0);
   }
-  close(ends[1]);
-  std::string text;
-  if (child < 0) {
-    trouble = "the system gives no process that looks for OpenCL devices";
-    close(ends[0]);
-    return {};
-  }
-  const auto end = std::chrono::steady_clock::now() + limit;
-  bool ended = false;
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
-    pollfd wait{ends[0], POLLIN, 0};
-    const int ready = left.count() > 0 ? poll(&wait, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    char piece[4096];
-    const ssize_t got = ready > 0 ? read(ends[0], piece, sizeof piece) : -1;
-    ended = got == 0;
-    if (got > 0) {
-      text.append(piece, static_cast<std::size_t>(got));
-      continue;
-    }
-    if (ready == 0)
-      trouble = fmt::format("the OpenCL drivers did not answer within {} s",
-                            std::chrono::duration<double>(limit).count());
-    break;
-  }
-  close(ends[0]);
-  if (!ended) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (trouble.empty() && WIFSIGNALED(status))
-    trouble = fmt::format("an OpenCL driver crashed while it was asked for its devices ({})",
-                          strsignal(WTERMSIG(status)));
-  return text;
+  load_only(std::move(good));
+  return out;
 }
 
 }  // namespace
 
-OpenClSearch find_opencl_devices(std::chrono::milliseconds limit) {
+void set_opencl_patience(std::chrono::milliseconds given) { patience = given; }
+
+OpenClSearch find_opencl_devices(const std::string& devices_folder) {
   OpenClSearch out;
   if (!find_opencl_library(&out.trouble)) return out;
-  const Json found = Json::parse(ask_child(limit, out.trouble), nullptr, false);
-  if (!found.is_object()) {
-    if (out.trouble.empty()) out.trouble = "the process that looks for OpenCL devices said nothing";
-    return out;
-  }
-  if (out.trouble.empty()) out.trouble = found["trouble"];
-  for (const Json& d : found["devices"]) {
-    OpenClFound f;
-    f.model = d["model"], f.vendor = d["vendor"], f.platform = d["platform"];
-    f.driver = d["driver"], f.version = d["version"];
-    f.gpu = d["gpu"], f.fp64 = d["fp64"], f.fp16 = d["fp16"], f.fma = d["fma"];
-    f.rounds_division = d["rounds"], f.unified = d["unified"], f.units = d["units"];
-    f.memory = d["memory"], f.largest_allocation = d["largest"];
-    f.alignment = std::max(d["alignment"].get<std::uint64_t>(), std::uint64_t{64});
-    f.local_memory = d["local"], f.most_items = d["items"], f.argument_bytes = d["arguments"];
-    f.platform_number = d["platform_number"], f.device_number = d["device_number"];
-    out.devices.push_back(std::move(f));
-  }
-  const auto order = [](const OpenClFound& f) {
-    return std::tuple(!f.gpu, f.model, f.platform, f.device_number);
-  };
-  std::sort(out.devices.begin(), out.devices.end(),
-            [&](const OpenClFound& a, const OpenClFound& b) { return order(a) < order(b); });
-  for (std::size_t k = 0; k < out.devices.size(); ++k)
-    out.devices[k].name = fmt::format("opencl:{}", k);
+  Answers answers;
+  Asking all(devices_folder, std::nullopt);
+  if (const Json said = all.answer(Clock::now() + patience.load()); said.is_object())
+    answers.add(said);
+  else if (const DriverFiles drivers = driver_files(); !drivers.files.empty())
+    answers = ask_one_by_one(drivers.files, devices_folder);
+  else
+    answers.add_trouble("an OpenCL driver " + all.failure());
+  out = name_devices(std::move(answers.devices));
+  out.trouble = fmt::format("{}", fmt::join(answers.troubles, "; "));
   return out;
 }
 

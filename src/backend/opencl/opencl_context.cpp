@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
-#include "backend/opencl/kept_signals.h"
+#include "backend/opencl/driver_files.h"
+#include "backend/opencl/opencl_errors.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/kept_signals.h"
 
 namespace snug {
 namespace {
@@ -16,12 +19,17 @@ namespace {
 cl_device_id device_of(const OpenClFound& found) {
   const KeptSignals signals;
   const auto check = [&](cl_int code, const char* call) { check_opencl(code, found.name, call); };
+  load_drivers();
   cl_uint count = 0;
   check(opencl().clGetPlatformIDs(0, nullptr, &count), "clGetPlatformIDs");
   std::vector<cl_platform_id> platforms(count);
   check(opencl().clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
-  if (found.platform_number < platforms.size()) {
-    const cl_platform_id platform = platforms[found.platform_number];
+  std::size_t of_that_name = 0;
+  for (const cl_platform_id platform : platforms) {
+    char name[1024] = "";
+    check(opencl().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, nullptr),
+          "clGetPlatformInfo");
+    if (found.platform != name || of_that_name++ != found.platform_number) continue;
     check(opencl().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count),
           "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
@@ -51,12 +59,112 @@ ClQueue OpenClContext::make_queue() const {
   return queue;
 }
 
-void OpenClContext::require_own_process() const {
+OpenClContext::~OpenClContext() {
+  if (!is_lost_) return;
+  queue_.forget();
+  context_.forget();
+}
+
+void OpenClContext::check(cl_int code, const char* call, std::string_view asked) const {
+  if (code == CL_SUCCESS) return;
+  const std::string what = fmt::format("{}{}{}: {} ({})", asked, asked.empty() ? "" : ": ", call,
+                                       opencl_error_name(code), code);
+  if (opencl_says_lost(code)) lose(what);
+  fail(Fault::Device, fmt::format("{}: {}", found_.name, what),
+       "run the function on another device, or with a smaller batch");
+}
+
+void OpenClContext::require_usable() const {
   if (forks_ != fork_count())
     fail(Fault::Device,
          fmt::format("{} is of the process that forked this one: drivers do not come along",
                      found_.name),
          "use the device in one process, or begin to use it after the fork");
+  if (is_lost_) lose({});
+}
+
+void OpenClContext::lose(const std::string& why) const {
+  std::string first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_lost_.exchange(true)) lost_ = why;
+    first = lost_;
+  }
+  fail(Fault::Device, fmt::format("{} ({}) is lost: {}", found_.name, found_.model, first),
+       "run the function on another device, or in a new process; what was there alone has no value "
+       "until it is set or restored");
+}
+
+cl_int OpenClContext::status_of(cl_event event) const {
+  cl_int status = CL_COMPLETE;
+  check(opencl().clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                                nullptr),
+        "clGetEventInfo");
+  return status;
+}
+
+namespace {
+
+/// Busy at first, then with pauses.
+class Pause {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void operator()() const {
+    const auto waited = Clock::now() - since_;
+    if (waited < std::chrono::microseconds(200))
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(waited < std::chrono::seconds(1) ? 100 : 1000));
+  }
+  bool is_longer_than(std::chrono::milliseconds limit) const {
+    return Clock::now() - since_ > limit;
+  }
+  void restart() { since_ = Clock::now(); }
+
+ private:
+  Clock::time_point since_ = Clock::now();
+};
+
+}  // namespace
+
+cl_int OpenClContext::await(cl_event event, const std::function<std::string()>& asked,
+                            const std::function<bool()>& moves) const {
+  Pause pause;
+  for (;;) {
+    if (const cl_int status = status_of(event); status <= CL_COMPLETE) return status;
+    if (moves()) pause.restart();
+    const std::chrono::milliseconds limit = patience_;
+    if (pause.is_longer_than(limit))
+      lose(fmt::format("it has done nothing for {} s; asked for: {}",
+                       std::chrono::duration<double>(limit).count(), asked()));
+    pause();
+  }
+}
+
+void OpenClContext::fail_late(cl_int status, const std::string& asked) const {
+  const std::string what = fmt::format("a command failed: {} ({}); asked for: {}",
+                                       opencl_error_name(status), status, asked);
+  if (!opencl_says_full(status)) lose(what);
+  fail(Fault::Device, fmt::format("{}: {}", found_.name, what),
+       "run the function with a smaller batch, or on another device");
+}
+
+ClEvent OpenClContext::marker(cl_command_queue queue) const {
+  cl_event event = nullptr;
+  check(opencl().clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event),
+        "clEnqueueMarkerWithWaitList");
+  return ClEvent(event);
+}
+
+cl_int OpenClContext::finish_code(const char* asked) const {
+  const ClEvent last = marker(queue_.get());
+  check(opencl().clFlush(queue_.get()), "clFlush", asked);
+  return await(last.get(), [&] { return std::string(asked); });
+}
+
+void OpenClContext::finish(const char* asked) const {
+  if (const cl_int status = finish_code(asked); status < 0) fail_late(status, asked);
 }
 
 OpenClContext::Place OpenClContext::find(const std::byte* address) const {

@@ -1,7 +1,9 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +21,7 @@ namespace snug {
 class OpenClContext {
  public:
   explicit OpenClContext(OpenClFound found);
+  ~OpenClContext();
   OpenClContext(const OpenClContext&) = delete;
 
   const OpenClFound& found() const { return found_; }
@@ -29,10 +32,33 @@ class OpenClContext {
   /// For copies and fills that are waited for; shared by all.
   cl_command_queue queue() const { return queue_.get(); }
 
-  /// A Device error that names the device, the call and its code, unless that is CL_SUCCESS.
-  void check(cl_int code, const char* call) const { check_opencl(code, found_.name, call); }
-  /// A Device error in a child of the process that opened the device: drivers do not survive forks.
-  void require_own_process() const;
+  /// A Device error that names the device, what it was asked for, the call and its code, unless
+  /// that is CL_SUCCESS. Codes that say so make it lost.
+  void check(cl_int code, const char* call, std::string_view asked = {}) const;
+  /// A Device error if the device is lost, or in a child of the process that opened it: drivers do
+  /// not survive forks.
+  void require_usable() const;
+  /// The device does not come back, nor does what its memory has: a Device error now, and whenever
+  /// somebody wants to use it.
+  [[noreturn]] void lose(const std::string& why) const;
+  bool is_lost() const { return is_lost_; }
+
+  /// CL_COMPLETE, something above it, or the code of a command that failed.
+  cl_int status_of(cl_event event) const;
+  /// Returns when an event is done, with its status. The device is lost if that takes longer than
+  /// its patience, beginning anew whenever `moves` says that something else got done.
+  cl_int await(
+      cl_event event, const std::function<std::string()>& asked,
+      const std::function<bool()>& moves = [] { return false; }) const;
+  /// A Device error by the status of a command; the device is lost unless it only lacks memory.
+  [[noreturn]] void fail_late(cl_int status, const std::string& asked) const;
+  ClEvent marker(cl_command_queue queue) const;
+  /// Waits for the queue that all share.
+  cl_int finish_code(const char* asked) const;
+  void finish(const char* asked) const;
+  /// How long it may do nothing before it counts as failed.
+  void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
+  std::chrono::milliseconds patience() const { return patience_; }
 
   /// Where a byte that addresses name is.
   struct Place {
@@ -71,7 +97,10 @@ class OpenClContext {
   ClContext context_;
   ClQueue queue_;
   std::uint32_t forks_;
+  std::atomic<std::chrono::milliseconds> patience_{std::chrono::minutes(10)};
   mutable BriefMutex mutex_;
+  mutable std::string lost_;  // why
+  mutable std::atomic<bool> is_lost_ = false;
   std::map<const std::byte*, Block> blocks_;
   std::map<std::string, std::uint64_t> ledger_;  // bytes by whose they are
   std::uint64_t claimed_ = 0, limit_ = 0;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/opencl/emit_opencl.h"
+#include "backend/opencl/opencl_errors.h"
 #include "backend/opencl/opencl_expr.h"
 #include "backend/opencl/opencl_library_table.h"
 #include "backend/opencl/opencl_queues.h"
@@ -32,13 +33,7 @@ class OpenClMemory : public DeviceMemory {
     try {
       if (bytes == 0) add_slab(0, 1);  // kernels are given something
       for (std::uint64_t at = 0; at < bytes; at += slab) add_slab(at, std::min(slab, bytes - at));
-      device_->check(opencl().clFinish(device_->queue()), "clFinish");
-    } catch (const Error& e) {
-      drop();
-      fail_memory({.needed = bytes},
-                  fmt::format("{}: no room for {} ({} bytes): {}", device_->name(), whose_, bytes,
-                              e.message()),
-                  "another process may have the memory of the device");
+      take(device_->finish_code("fills of memory"), "a fill");
     } catch (...) {
       drop();
       throw;
@@ -49,37 +44,51 @@ class OpenClMemory : public DeviceMemory {
   const std::string& device() const override { return device_->name(); }
   void read(const std::byte* from, std::byte* to, std::uint64_t bytes) const override {
     if (bytes == 0) return;
-    device_->require_own_process();
+    device_->require_usable();
     const auto place = device_->find(from);
-    device_->check(opencl().clEnqueueReadBuffer(device_->queue(), place.memory, CL_TRUE,
+    device_->check(opencl().clEnqueueReadBuffer(device_->queue(), place.memory, CL_FALSE,
                                                 place.offset, bytes, to, 0, nullptr, nullptr),
                    "clEnqueueReadBuffer");
+    device_->finish("a copy to the host");
   }
   void write(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
     if (bytes == 0) return;
-    device_->require_own_process();
+    device_->require_usable();
     const auto place = device_->find(to);
-    device_->check(opencl().clEnqueueWriteBuffer(device_->queue(), place.memory, CL_TRUE,
+    device_->check(opencl().clEnqueueWriteBuffer(device_->queue(), place.memory, CL_FALSE,
                                                  place.offset, bytes, from, 0, nullptr, nullptr),
                    "clEnqueueWriteBuffer");
+    device_->finish("a copy from the host");
   }
 
  private:
+  /// Drivers mean memory by these codes while it is taken.
+  void take(cl_int code, const char* call) const {
+    if (opencl_says_full(code) || code == CL_OUT_OF_RESOURCES)
+      fail_memory({.needed = bytes()},
+                  fmt::format("{}: no room for {} ({} bytes): {}: {} ({})", device_->name(), whose_,
+                              bytes(), call, opencl_error_name(code), code),
+                  "another process may have the memory of the device");
+    device_->check(code, call, whose_);
+  }
   void add_slab(std::uint64_t at, std::uint64_t bytes) {
     cl_int code = CL_SUCCESS;
     slabs_.push_back({at, ClMemory(opencl().clCreateBuffer(device_->context(), CL_MEM_READ_WRITE,
                                                            bytes, nullptr, &code))});
-    device_->check(code, "clCreateBuffer");
+    take(code, "clCreateBuffer");
     ++device_->counts().objects;
     const cl_mem memory = slabs_.back().second.get();
     const cl_uchar zero = 0;
-    device_->check(opencl().clEnqueueFillBuffer(device_->queue(), memory, &zero, sizeof zero, 0,
-                                                bytes, 0, nullptr, nullptr),
-                   "clEnqueueFillBuffer");
+    take(opencl().clEnqueueFillBuffer(device_->queue(), memory, &zero, sizeof zero, 0, bytes, 0,
+                                      nullptr, nullptr),
+         "clEnqueueFillBuffer");
     device_->add_block(data() + at, memory, bytes);
   }
   void drop() noexcept {
-    for (const auto& [at, memory] : slabs_) device_->remove_block(data() + at);
+    for (auto& [at, memory] : slabs_) {
+      device_->remove_block(data() + at);
+      if (device_->is_lost()) memory.forget();
+    }
     slabs_.clear();
     device_->unclaim(bytes(), whose_);
   }
@@ -108,8 +117,13 @@ class OpenClStaging : public StagingMemory {
   }
   ~OpenClStaging() override {
     if (!data || !memory_.get() || !opencl_is_ours()) return;
-    opencl().clEnqueueUnmapMemObject(device_->queue(), memory_.get(), data, 0, nullptr, nullptr);
-    opencl().clFinish(device_->queue());
+    try {
+      device_->require_usable();
+      opencl().clEnqueueUnmapMemObject(device_->queue(), memory_.get(), data, 0, nullptr, nullptr);
+      device_->finish("an unmapping");
+    } catch (const Error&) {
+      memory_.forget();
+    }
   }
 
  private:
@@ -208,9 +222,9 @@ bool opencl_has_op(const OpDef& op) {
   });
 }
 
-OpenClDevice::OpenClDevice(OpenClFound found)
+OpenClDevice::OpenClDevice(OpenClFound found, const std::filesystem::path& programs)
     : context_(std::make_shared<OpenClContext>(std::move(found))),
-      kernels_(std::make_shared<OpenClKernels>(context_)),
+      kernels_(std::make_shared<OpenClKernels>(context_, programs)),
       info_(describe_found(context_->found())) {}
 OpenClDevice::~OpenClDevice() = default;
 
@@ -240,14 +254,14 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
 
 std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,
                                                     std::span<const std::int64_t> ints) const {
-  context_->require_own_process();
+  context_->require_usable();
   const OpenClMapping mapping = map_kernel(spec, ints, context_->found());
   return std::make_unique<OpenClSpecCall>(spec, mapping, kernels_->add(emit_opencl(spec, mapping)));
 }
 
 std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::string_view whose,
                                                      bool slabs) {
-  context_->require_own_process();
+  context_->require_usable();
   const auto alignment = static_cast<std::uint64_t>(info_.alignment);
   const std::uint64_t largest =
       static_cast<std::uint64_t>(info_.largest_allocation) / alignment * alignment;
@@ -266,7 +280,7 @@ std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::s
 
 std::shared_ptr<StagingMemory> OpenClDevice::allocate_staging(std::uint64_t bytes,
                                                               std::string_view whose) {
-  context_->require_own_process();
+  context_->require_usable();
   return std::make_shared<OpenClStaging>(context_, bytes, whose);
 }
 
@@ -274,9 +288,13 @@ std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {
   return std::make_unique<OpenClQueues>(context_, marks);
 }
 
+void OpenClDevice::require_usable() const { context_->require_usable(); }
 void OpenClDevice::set_limit(std::uint64_t bytes) {
   context_->set_limit(bytes);
   info_.memory_bytes = static_cast<std::int64_t>(bytes ? bytes : context_->found().memory);
+}
+void OpenClDevice::set_patience(std::chrono::milliseconds patience) {
+  context_->set_patience(patience);
 }
 std::uint64_t OpenClDevice::allocated() const { return context_->claimed(); }
 const OpenClFound& OpenClDevice::found() const { return context_->found(); }

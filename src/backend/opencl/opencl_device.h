@@ -1,9 +1,12 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "backend/opencl/find_devices.h"
+#include "base/disk_cache.h"
 #include "kernel/device.h"
 
 namespace snug {
@@ -17,7 +20,9 @@ bool opencl_has_op(const OpDef& op);
 /// An OpenCL device. Every failure is a Device error with its name, the call and OpenCL's code.
 class OpenClDevice : public Accelerator {
  public:
-  explicit OpenClDevice(OpenClFound found);
+  /// `programs`: where those that were compiled are kept.
+  explicit OpenClDevice(OpenClFound found,
+                        const std::filesystem::path& programs = DiskCache::default_directory());
   ~OpenClDevice() override;
 
   const DeviceInfo& info() const override { return info_; }
@@ -31,8 +36,12 @@ class OpenClDevice : public Accelerator {
                                                   std::string_view whose) override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
+  /// A Device error if it is lost, or of the process that forked this one.
+  void require_usable() const;
   /// Bytes that we may have on it; 0: as many as it has.
   void set_limit(std::uint64_t bytes);
+  /// How long it may do nothing before it counts as failed; ten minutes if nobody says otherwise.
+  void set_patience(std::chrono::milliseconds patience);
   std::uint64_t allocated() const;  // bytes that are there now, by our own count
   const OpenClContext& context() const { return *context_; }
   const OpenClFound& found() const;

@@ -72,4 +72,21 @@ const char* opencl_error_name(int code) {
 #undef SNUG_NAME
 }
 
+bool opencl_says_lost(int code) {
+  constexpr int kIllegalAccess = -9999;  // NVIDIA's, of a kernel that it ended
+  switch (code) {
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_INVALID_DEVICE:
+    case CL_INVALID_CONTEXT:
+    case CL_INVALID_COMMAND_QUEUE:
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+    case kIllegalAccess: return true;
+    default: return false;
+  }
+}
+
+bool opencl_says_full(int code) {
+  return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
+}
+
 }  // namespace snug

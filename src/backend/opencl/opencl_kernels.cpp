@@ -4,14 +4,15 @@
 
 #include <algorithm>
 
-#include "backend/opencl/kept_signals.h"
 #include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
 
 namespace snug {
 namespace {
 
-constexpr std::size_t kMostTogether = 200;  // kernels of a program
+/// Kernels of a program: that many take half the time of one by one, hundreds are no faster, and
+/// nobody can stop one.
+constexpr std::size_t kMostTogether = 16;
 
 std::string key_of(const OpenClText& text) {
   std::string key = text.name + '\0' + text.body + '\0';
@@ -32,16 +33,18 @@ std::string log_of(cl_program program, cl_device_id device) {
 
 }  // namespace
 
-void OpenClKernel::make_ready() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (kernel_.get()) return;
-  }
-  home_->build(*this);
+bool OpenClKernel::is_made() const {
+  const std::lock_guard lock(mutex_);
+  return kernel_.get() != nullptr;
 }
 
-OpenClKernels::OpenClKernels(std::shared_ptr<OpenClContext> context)
-    : context_(std::move(context)), disk_(DiskCache::default_directory()) {
+void OpenClKernel::make_ready() const {
+  if (!is_made()) home_->build(*this);
+}
+
+OpenClKernels::OpenClKernels(std::shared_ptr<OpenClContext> context,
+                             const std::filesystem::path& programs)
+    : context_(std::move(context)), disk_(programs) {
   // Never a fast-math option.
   options_ = "-cl-std=CL1.2";
   if (context_->found().rounds_division) options_ += " -cl-fp32-correctly-rounded-divide-sqrt";
@@ -50,6 +53,7 @@ OpenClKernels::OpenClKernels(std::shared_ptr<OpenClContext> context)
 std::shared_ptr<const OpenClKernel> OpenClKernels::add(OpenClText text) {
   const std::string key = key_of(text);
   const std::lock_guard lock(mutex_);
+  forget_unused();
   std::weak_ptr<const OpenClKernel>& place = by_text_[key];
   if (auto there = place.lock()) return there;
   std::string function = fmt::format("{}_{}", text.name, hex(hash_bytes(key)).substr(0, 12));
@@ -62,38 +66,79 @@ std::shared_ptr<const OpenClKernel> OpenClKernels::add(OpenClText text) {
 
 OpenClKernels::Counts OpenClKernels::counts() const {
   const std::lock_guard lock(mutex_);
-  return counts_;
+  Counts counts = counts_;
+  counts.texts = by_text_.size();
+  return counts;
+}
+
+void OpenClKernels::forget_unused() {
+  if (by_text_.size() < most_texts_) return;
+  std::erase_if(by_text_, [](const auto& known) { return known.second.expired(); });
+  std::erase_if(waiting_, [](const auto& kernel) { return kernel.expired(); });
+  most_texts_ = std::max<std::size_t>(64, 2 * by_text_.size());
 }
 
 void OpenClKernels::build(const OpenClKernel& wanted) {
-  context_->require_own_process();
-  const KeptSignals signals;
-  const std::lock_guard lock(mutex_);
-  if (wanted.kernel_.get()) return;
-  // With those that wait, since a program of many takes half the time of as many programs.
-  Some together;
-  std::vector<std::weak_ptr<const OpenClKernel>> left;
-  for (const auto& weak : waiting_) {
-    auto kernel = weak.lock();
-    if (!kernel || kernel->kernel_.get()) continue;
-    if (kernel.get() == &wanted)
-      together.insert(together.begin(), kernel);
-    else if (together.size() < kMostTogether)
-      together.push_back(kernel);
-    else
-      left.push_back(weak);
-  }
-  if (together.empty() || together.front().get() != &wanted)  // it failed before
-    together = {by_text_.at(key_of(wanted.text())).lock()};
-  waiting_ = std::move(left);
-  if (together.size() > 1) try {
-      return build_together(together);
-    } catch (const Error&) {  // of one of them: each is built alone when it is needed
+  context_->require_usable();
+  for (;;) {
+    std::shared_ptr<DriverWork> work;
+    bool ours = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (wanted.is_made()) return;
+      ours = !work_ || work_->is_done();
+      if (ours) work_ = start(wanted);
+      work = work_;
     }
-  build_together({together.front()});
+    if (!work->wait(std::chrono::seconds(2), context_->patience()))
+      context_->lose(fmt::format("its compiler has not answered for {} s; asked for: {}",
+                                 std::chrono::duration<double>(context_->patience()).count(),
+                                 wanted.name()));
+    if (ours && work->error()) std::rethrow_exception(work->error());
+  }
 }
 
-void OpenClKernels::build_together(const Some& kernels) {
+std::shared_ptr<DriverWork> OpenClKernels::start(const OpenClKernel& wanted) {
+  Some all{wanted.shared_from_this()};
+  bool waits = false;
+  for (const auto& weak : waiting_) {
+    auto kernel = weak.lock();
+    if (!kernel || kernel->is_made()) continue;
+    if (kernel.get() == &wanted)
+      waits = true;
+    else
+      all.push_back(std::move(kernel));
+  }
+  if (waits)
+    waiting_.clear();
+  else
+    all.resize(1);  // it failed together with others before
+  return DriverWork::start([self = shared_from_this(), all = std::move(all)](DriverWork& work) {
+    self->build_all(all, work);
+  });
+}
+
+void OpenClKernels::build_all(const Some& kernels, DriverWork& work) {
+  for (std::size_t at = 0; at < kernels.size() && !work.stopping(); at += kMostTogether) {
+    work.tell(
+        fmt::format("compiling for {}: kernel {} of {}", context_->name(), at + 1, kernels.size()));
+    const auto some = std::span(kernels).subspan(at, std::min(kMostTogether, kernels.size() - at));
+    if (kernels.size() == 1) return build_together(some, work);
+    try {
+      build_together(some, work);
+      continue;
+    } catch (const Error&) {  // of one of them: each is built alone when it is needed
+    }
+    if (at == 0) build_together(some.first(1), work);
+  }
+  if (!work.stopping()) return;
+  const std::lock_guard lock(mutex_);
+  for (const auto& kernel : kernels)
+    if (!kernel->is_made()) waiting_.push_back(kernel);
+}
+
+void OpenClKernels::build_together(std::span<const std::shared_ptr<const OpenClKernel>> kernels,
+                                   const DriverWork& work) {
   std::map<std::string, std::string> helpers;
   std::string bodies;
   for (const auto& kernel : kernels) {
@@ -109,9 +154,10 @@ void OpenClKernels::build_together(const Some& kernels) {
   source += bodies;
   const ClProgram program = compile(source, kernels);
   for (const auto& kernel : kernels) {
+    if (work.stopping()) return;
     cl_int code = CL_SUCCESS;
     ClKernel made(opencl().clCreateKernel(program.get(), kernel->function_.c_str(), &code));
-    context_->check(code, "clCreateKernel");
+    context_->check(code, "clCreateKernel", kernel->name());
     ++context_->counts().objects;
     run_over_nothing(made.get(), kernel->text());
     const std::lock_guard lock(kernel->mutex_);
@@ -119,7 +165,8 @@ void OpenClKernels::build_together(const Some& kernels) {
   }
 }
 
-ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels) {
+ClProgram OpenClKernels::compile(const std::string& source,
+                                 std::span<const std::shared_ptr<const OpenClKernel>> kernels) {
   const OpenClFound& f = context_->found();
   const CacheKey key = hash_bytes(fmt::format("opencl\n{}\n{}\n{}\n{}\n{}\n{}", f.model, f.platform,
                                               f.driver, f.version, options_, source));
@@ -134,6 +181,7 @@ ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels)
     if (code == CL_SUCCESS && status == CL_SUCCESS &&
         opencl().clBuildProgram(program.get(), 1, &device, options_.c_str(), nullptr, nullptr) ==
             CL_SUCCESS) {
+      const std::lock_guard lock(mutex_);
       ++counts_.from_disk;
       return program;
     }
@@ -151,7 +199,10 @@ ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels)
                      names, log_of(program.get(), device)),
          "run the function on another device");
   }
-  ++counts_.compiled;
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.compiled;
+  }
   std::size_t bytes = 0;
   opencl().clGetProgramInfo(program.get(), CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr);
   std::string binary(bytes, '\0');
@@ -165,7 +216,8 @@ ClProgram OpenClKernels::compile(const std::string& source, const Some& kernels)
 void OpenClKernels::run_over_nothing(cl_kernel kernel, const OpenClText& text) {
   cl_uint number = 0;
   const auto set = [&](std::size_t bytes, const void* value) {
-    context_->check(opencl().clSetKernelArg(kernel, number++, bytes, value), "clSetKernelArg");
+    context_->check(opencl().clSetKernelArg(kernel, number++, bytes, value), "clSetKernelArg",
+                    text.name);
   };
   const std::uint64_t zero = 0;
   set(sizeof(cl_int), &zero);
@@ -182,8 +234,8 @@ void OpenClKernels::run_over_nothing(cl_kernel kernel, const OpenClText& text) {
   std::copy_n(text.local.begin(), 3, local);
   context_->check(opencl().clEnqueueNDRangeKernel(context_->queue(), kernel, 3, nullptr, local,
                                                   local, 0, nullptr, nullptr),
-                  "clEnqueueNDRangeKernel");
-  context_->check(opencl().clFinish(context_->queue()), "clFinish");
+                  "clEnqueueNDRangeKernel", text.name);
+  context_->finish(text.name.c_str());
 }
 
 }  // namespace snug

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "backend/opencl/opencl_context.h"
 #include "backend/opencl/opencl_text.h"
 #include "base/disk_cache.h"
+#include "base/driver_work.h"
 #include "base/fork.h"
 
 namespace snug {
@@ -15,11 +17,12 @@ namespace snug {
 class OpenClKernels;
 
 /// A kernel of a device; equal texts are one. It is compiled when it is first needed.
-class OpenClKernel {
+class OpenClKernel : public std::enable_shared_from_this<OpenClKernel> {
  public:
   const std::string& name() const { return text_.name; }
   const OpenClText& text() const { return text_; }
-  /// Compiles it, with all others that wait for that, and has it run over nothing.
+  /// Compiles it, with all others that wait for that, and has it run over nothing. An interrupt
+  /// leaves to a later call what is not made by then.
   void make_ready() const;
 
   /// Calls set(kernel) with its arguments to be set and used: one thread at a time.
@@ -33,6 +36,7 @@ class OpenClKernel {
   friend class OpenClKernels;
   OpenClKernel(std::shared_ptr<OpenClKernels> home, OpenClText text, std::string function)
       : home_(std::move(home)), text_(std::move(text)), function_(std::move(function)) {}
+  bool is_made() const;
   std::shared_ptr<OpenClKernels> home_;
   OpenClText text_;
   std::string function_;  // its name in programs
@@ -43,12 +47,12 @@ class OpenClKernel {
 /// All kernels of a device. Programs are compiled for many kernels at once, and kept on disk.
 class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
  public:
-  explicit OpenClKernels(std::shared_ptr<OpenClContext> context);
+  OpenClKernels(std::shared_ptr<OpenClContext> context, const std::filesystem::path& programs);
 
   std::shared_ptr<const OpenClKernel> add(OpenClText text);
-  /// How many programs were compiled, and how many of the disk's were used.
+  /// How many programs were compiled, how many of the disk's were used, how many texts are known.
   struct Counts {
-    std::uint64_t compiled = 0, from_disk = 0;
+    std::uint64_t compiled = 0, from_disk = 0, texts = 0;
   };
   Counts counts() const;
   const OpenClContext& context() const { return *context_; }
@@ -57,8 +61,14 @@ class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
   friend class OpenClKernel;
   using Some = std::vector<std::shared_ptr<const OpenClKernel>>;
   void build(const OpenClKernel& wanted);
-  void build_together(const Some& kernels);
-  ClProgram compile(const std::string& source, const Some& kernels);
+  std::shared_ptr<DriverWork> start(const OpenClKernel& wanted);
+  /// The first one for certain, or an error; the others as far as they go.
+  void build_all(const Some& kernels, DriverWork& work);
+  void build_together(std::span<const std::shared_ptr<const OpenClKernel>> kernels,
+                      const DriverWork& work);
+  void forget_unused();
+  ClProgram compile(const std::string& source,
+                    std::span<const std::shared_ptr<const OpenClKernel>> kernels);
   void run_over_nothing(cl_kernel kernel, const OpenClText& text);
 
   std::shared_ptr<OpenClContext> context_;
@@ -67,6 +77,8 @@ class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
   mutable LongMutex mutex_;
   std::unordered_map<std::string, std::weak_ptr<const OpenClKernel>> by_text_;
   std::vector<std::weak_ptr<const OpenClKernel>> waiting_;
+  std::size_t most_texts_ = 64;       // before those that are gone are looked for
+  std::shared_ptr<DriverWork> work_;  // one at a time
   Counts counts_;
 };
 

@@ -5,7 +5,6 @@
 
 #include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
-#include "base/fork.h"
 
 namespace snug {
 namespace {
@@ -13,7 +12,6 @@ namespace {
 struct Loaded {
   OpenClLibrary library;
   std::string why;  // there is none
-  std::uint32_t forks = fork_count();
 };
 
 Loaded load() {
@@ -34,8 +32,8 @@ Loaded load() {
   return out;
 }
 
-const Loaded& loaded() {
-  static const Loaded once = load();
+Loaded& loaded() {
+  static Loaded once = load();
   return once;
 }
 
@@ -48,13 +46,13 @@ const OpenClLibrary* find_opencl_library(std::string* why) {
   return nullptr;
 }
 
-bool opencl_is_ours() { return loaded().forks == fork_count(); }
-
 const OpenClLibrary& opencl() {
   std::string why;
   if (const OpenClLibrary* const l = find_opencl_library(&why)) return *l;
   fail(Fault::Device, why);
 }
+
+OpenClLibrary& opencl_entries() { return loaded().library; }
 
 void check_opencl(cl_int code, const std::string& who, const char* call) {
   if (code != CL_SUCCESS)

@@ -31,10 +31,14 @@ struct OpenClLibrary {
 
 /// Null if there is none; `why` says so, and what to do.
 const OpenClLibrary* find_opencl_library(std::string* why = nullptr);
-/// Whether this process loaded it: a child of fork leaves the drivers of its parent alone.
+/// Whether this process loaded the drivers, if they are: a child of fork leaves those of its parent
+/// alone.
 bool opencl_is_ours();
 /// A Device error if there is none.
 const OpenClLibrary& opencl();
+
+/// For tests: what all of it calls, to be replaced while nobody does. There is one.
+OpenClLibrary& opencl_entries();
 
 /// A Device error that begins with `who`, and names the call and the code, unless it is CL_SUCCESS.
 void check_opencl(cl_int code, const std::string& who, const char* call);
@@ -53,6 +57,8 @@ class ClHandle {
     if (object_ && opencl_is_ours()) (opencl().*release)(object_);
   }
   T get() const { return object_; }
+  /// For objects of a device that hangs: releasing them may hang, too.
+  void forget() { object_ = nullptr; }
 
  private:
   T object_;

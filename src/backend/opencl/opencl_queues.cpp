@@ -5,7 +5,6 @@
 #include <cstring>
 #include <thread>
 
-#include "backend/opencl/opencl_errors.h"
 #include "base/error.h"
 
 namespace snug {
@@ -15,25 +14,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kBeat = 16;     // commands between two that tell when they are done
 constexpr std::size_t kMostBeats = 32;  // that are not done: display cards end long queues
-constexpr auto kPatience = std::chrono::minutes(10);  // while nothing gets done
-
-/// Busy at first, then with pauses.
-class Pause {
- public:
-  void operator()() {
-    const auto waited = Clock::now() - since_;
-    if (waited < std::chrono::microseconds(200))
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(waited < std::chrono::seconds(1) ? 100 : 1000));
-  }
-  bool too_long() const { return Clock::now() - since_ > kPatience; }
-  void restart() { since_ = Clock::now(); }
-
- private:
-  Clock::time_point since_ = Clock::now();
-};
 
 }  // namespace
 
@@ -43,21 +23,25 @@ void OpenClCall::run(const RunArgs&) const {
 
 OpenClQueues::OpenClQueues(std::shared_ptr<OpenClContext> device, std::uint32_t marks)
     : device_(std::move(device)), marks_(marks) {
-  device_->require_own_process();
+  device_->require_usable();
   for (Line& l : lines_) l.queue = device_->make_queue();
 }
 
-OpenClQueues::~OpenClQueues() { abandon(); }
+OpenClQueues::~OpenClQueues() {
+  abandon();
+  if (!device_->is_lost()) return;
+  for (Line& l : lines_) l.queue.forget();
+}
 
 void OpenClQueues::run(const PreparedCall& call, const RunArgs& args) {
-  device_->require_own_process();
+  device_->require_usable();
   if (!signals_ && !device_->found().gpu) signals_.emplace();
   static_cast<const OpenClCall&>(call).ask(*this, args);
 }
 
 void OpenClQueues::copy(Queue queue, std::byte* to, const std::byte* from, std::uint64_t bytes) {
   if (bytes == 0) return;
-  device_->require_own_process();
+  device_->require_usable();
   const cl_command_queue q = line(queue).queue.get();
   const auto target = device_->find(to), source = device_->find(from);
   if (target.memory && source.memory)
@@ -80,7 +64,7 @@ void OpenClQueues::copy(Queue queue, std::byte* to, const std::byte* from, std::
 }
 
 void OpenClQueues::mark(Queue queue, std::uint32_t mark) {
-  marks_.at(mark) = marker(line(queue));
+  marks_.at(mark) = device_->marker(line(queue).queue.get());
   device_->check(opencl().clFlush(line(queue).queue.get()), "clFlush");
 }
 
@@ -97,11 +81,24 @@ void OpenClQueues::finish(std::uint32_t mark) {
 
 void OpenClQueues::finish() {
   for (Line& l : lines_) {
-    const ClEvent last = marker(l);
+    const ClEvent last = device_->marker(l.queue.get());
     await(last.get());
   }
-  take_beats();
-  for (ClEvent& m : marks_) m = ClEvent();
+  forget_all();
+}
+
+void OpenClQueues::forget_all() noexcept {
+  for (Line& l : lines_) {
+    for (ClEvent& beat : l.beats)
+      if (device_->is_lost()) beat.forget();
+    l.beats.clear();
+    l.commands.clear();
+    l.asked = 0;
+  }
+  for (ClEvent& m : marks_) {
+    if (device_->is_lost()) m.forget();
+    m = ClEvent();
+  }
   signals_.reset();
 }
 
@@ -109,25 +106,26 @@ void OpenClQueues::abandon() noexcept {
   // Not for ever: a device that hangs is left alone, with what it was asked.
   constexpr auto kGrace = std::chrono::seconds(30);
   const auto end = Clock::now() + kGrace;
-  for (Line& l : lines_) {
-    if (l.queue.get() && opencl_is_ours()) try {
-        const ClEvent last = marker(l);
-        flush();
-        while (!is_done(last.get(), "the last command") && Clock::now() < end)
-          std::this_thread::sleep_for(std::chrono::microseconds(200));
+  const auto wait = [&](Line& l) {
+    const ClEvent last = device_->marker(l.queue.get());
+    flush();
+    while (!is_done(last.get())) {
+      if (Clock::now() > end) device_->lose(fmt::format("it does not end: {}", commands()));
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  };
+  for (Line& l : lines_)
+    if (l.queue.get() && opencl_is_ours() && !device_->is_lost()) try {
+        wait(l);
       } catch (const std::exception&) {  // it has failed, which somebody has been told
       }
-    l.beats.clear();
-    l.asked = 0;
-  }
-  for (ClEvent& m : marks_) m = ClEvent();
-  signals_.reset();
+  forget_all();
 }
 
 void OpenClQueues::launch(const OpenClKernel& kernel, std::span<const OpenClArg> args,
                           OpenClGroups groups) {
   if (groups[0] <= 0 || groups[1] <= 0 || groups[2] <= 0) return;
-  device_->require_own_process();
+  device_->require_usable();
   SNUG_CHECK(args.size() == kernel.text().args.size(), "{} has {} arguments, not {}", kernel.name(),
              kernel.text().args.size(), args.size());
   kernel.with([&](cl_kernel k) {
@@ -135,7 +133,8 @@ void OpenClQueues::launch(const OpenClKernel& kernel, std::span<const OpenClArg>
     cl_uint number = 0;
     const auto set = [&](const auto& value) {
       // A handle is passed as it is.  NOLINTNEXTLINE(bugprone-sizeof-expression)
-      device_->check(opencl().clSetKernelArg(k, number++, sizeof value, &value), "clSetKernelArg");
+      device_->check(opencl().clSetKernelArg(k, number++, sizeof value, &value), "clSetKernelArg",
+                     kernel.name());
     };
     set(cl_int{1});
     for (const OpenClArg& a : args) switch (a.kind) {
@@ -160,13 +159,9 @@ void OpenClQueues::launch(const OpenClKernel& kernel, std::span<const OpenClArg>
     const cl_uint axes = groups[2] * kernel.text().local[2] > 1   ? 3
                          : groups[1] * kernel.text().local[1] > 1 ? 2
                                                                   : 1;
-    const cl_int code = opencl().clEnqueueNDRangeKernel(line(Compute).queue.get(), k, axes, nullptr,
-                                                        global, local, 0, nullptr, nullptr);
-    if (code != CL_SUCCESS)
-      fail(Fault::Device,
-           fmt::format("{}: kernel {}: clEnqueueNDRangeKernel: {} ({})", device_->name(),
-                       kernel.name(), opencl_error_name(code), code),
-           "run the function on another device");
+    device_->check(opencl().clEnqueueNDRangeKernel(line(Compute).queue.get(), k, axes, nullptr,
+                                                   global, local, 0, nullptr, nullptr),
+                   "clEnqueueNDRangeKernel", kernel.name());
   });
   ++device_->counts().launches;
   count(Compute, kernel.name());
@@ -183,45 +178,49 @@ void OpenClQueues::fill(std::byte* to, std::span<const std::byte> pattern, std::
   count(Compute, "a fill");
 }
 
-void OpenClQueues::count(Queue queue, const std::string& what) {
+void OpenClQueues::count(Queue queue, std::string_view what) {
   Line& l = line(queue);
+  l.commands.push_back(what);
   if (++l.asked < kBeat) return;
-  add_beat(l, what);
-  take_beats();
-  if (l.beats.size() > kMostBeats) await(l.beats[l.beats.size() - kMostBeats].event.get());
-}
-
-void OpenClQueues::add_beat(Line& l, const std::string& what) {
   l.asked = 0;
-  l.beats.push_back({marker(l), what});
+  l.beats.push_back(device_->marker(l.queue.get()));
   device_->check(opencl().clFlush(l.queue.get()), "clFlush");
+  take_beats();
+  if (l.beats.size() > kMostBeats) await(l.beats[l.beats.size() - kMostBeats].get());
 }
 
-ClEvent OpenClQueues::marker(Line& l) const {
-  cl_event event = nullptr;
-  device_->check(opencl().clEnqueueMarkerWithWaitList(l.queue.get(), 0, nullptr, &event),
-                 "clEnqueueMarkerWithWaitList");
-  return ClEvent(event);
-}
-
-bool OpenClQueues::is_done(cl_event event, const std::string& what) const {
-  cl_int status = CL_COMPLETE;
-  device_->check(opencl().clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
-                                         &status, nullptr),
-                 "clGetEventInfo");
-  if (status < 0)
-    fail(Fault::Device,
-         fmt::format("{}: a command failed, {} or one shortly before it: {} ({})", device_->name(),
-                     what, opencl_error_name(status), status),
-         "run the function on another device, or with a smaller batch");
+bool OpenClQueues::is_done(cl_event event) const {
+  const cl_int status = device_->status_of(event);
+  if (status < 0) device_->fail_late(status, commands());
   return status == CL_COMPLETE;
+}
+
+std::string OpenClQueues::commands() const {
+  constexpr std::size_t kMostNames = 16;
+  std::string text;
+  std::size_t named = 0, left = 0;
+  for (const Line& l : lines_)
+    for (std::size_t k = 0, same = 0; k < l.commands.size(); k += same) {
+      for (same = 1; k + same < l.commands.size() && l.commands[k + same] == l.commands[k];
+           ++same) {
+      }
+      if (named++ >= kMostNames) {
+        left += same;
+        continue;
+      }
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", l.commands[k]);
+      if (same > 1) text += fmt::format(" ({} times)", same);
+    }
+  if (left > 0) text += fmt::format(" and {} more", left);
+  return text.empty() ? "nothing" : text;
 }
 
 bool OpenClQueues::take_beats() {
   bool some = false;
   for (Line& l : lines_)
-    while (!l.beats.empty() && is_done(l.beats.front().event.get(), l.beats.front().last)) {
+    while (!l.beats.empty() && is_done(l.beats.front().get())) {
       l.beats.pop_front();
+      l.commands.erase(l.commands.begin(), l.commands.begin() + kBeat);
       some = true;
     }
   return some;
@@ -236,16 +235,9 @@ void OpenClQueues::await(cl_event given) {
   device_->check(opencl().clRetainEvent(given), "clRetainEvent");
   const ClEvent event(given);
   flush();
-  Pause pause;
-  while (!is_done(event.get(), "the last command")) {
-    if (take_beats()) pause.restart();
-    if (pause.too_long())
-      fail(Fault::Device,
-           fmt::format("{} ({}) has done nothing for {} minutes", device_->name(),
-                       device_->found().model, kPatience.count()),
-           "run the function on another device");
-    pause();
-  }
+  const cl_int status = device_->await(
+      event.get(), [&] { return commands(); }, [&] { return take_beats(); });
+  if (status < 0) device_->fail_late(status, commands());
 }
 
 }  // namespace snug

@@ -7,10 +7,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "backend/opencl/kept_signals.h"
 #include "backend/opencl/opencl_kernels.h"
+#include "base/kept_signals.h"
 #include "kernel/device.h"
 
 namespace snug {
@@ -58,23 +59,21 @@ class OpenClQueues : public CommandQueues {
   /// Commands that were asked for in a queue, some of which tell when they are done.
   struct Line {
     ClQueue queue;
-    std::uint32_t asked = 0;  // since the last beat
-    struct Beat {
-      ClEvent event;
-      std::string last;  // what was asked last
-    };
-    std::deque<Beat> beats;
+    std::uint32_t asked = 0;                // since the last beat
+    std::deque<ClEvent> beats;              // one after every kBeat commands
+    std::deque<std::string_view> commands;  // that are not known to be done
   };
   Line& line(Queue queue) { return lines_[queue]; }
   /// A command was asked for.
-  void count(Queue queue, const std::string& what);
-  void add_beat(Line& line, const std::string& what);
+  void count(Queue queue, std::string_view what);
   void await(cl_event event);
-  ClEvent marker(Line& line) const;
   /// Whether it is done; a Device error if it failed.
-  bool is_done(cl_event event, const std::string& what) const;
+  bool is_done(cl_event event) const;
+  /// The first of the commands that are not known to be done.
+  std::string commands() const;
   /// Forgets beats that are done; whether there were some.
   bool take_beats();
+  void forget_all() noexcept;
   void flush();
 
   std::shared_ptr<OpenClContext> device_;

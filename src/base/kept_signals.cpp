@@ -1,4 +1,4 @@
-#include "backend/opencl/kept_signals.h"
+#include "base/kept_signals.h"
 
 #include <csignal>
 #include <iterator>
@@ -17,6 +17,14 @@ struct Kept {
   BriefMutex mutex;
   int living = 0;
   struct sigaction was[std::size(kSignals)];
+
+  void put_back() const {
+    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+      struct sigaction now;
+      if (sigaction(kSignals[i], nullptr, &now) == 0 && now.sa_handler != was[i].sa_handler)
+        sigaction(kSignals[i], &was[i], nullptr);
+    }
+  }
 };
 Kept& kept() {
   static auto* const all = new Kept;
@@ -35,12 +43,12 @@ KeptSignals::KeptSignals() {
 KeptSignals::~KeptSignals() {
   Kept& k = kept();
   const std::lock_guard lock(k.mutex);
-  if (--k.living > 0) return;
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-    struct sigaction now;
-    if (sigaction(kSignals[i], nullptr, &now) == 0 && now.sa_handler != k.was[i].sa_handler)
-      sigaction(kSignals[i], &k.was[i], nullptr);
-  }
+  if (--k.living == 0) k.put_back();
+}
+
+void KeptSignals::keep() const {
+  const std::lock_guard lock(kept().mutex);
+  kept().put_back();
 }
 
 }  // namespace snug

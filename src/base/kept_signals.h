@@ -8,6 +8,8 @@ class KeptSignals {
  public:
   KeptSignals();
   ~KeptSignals();
+  /// Puts back the handlers that were taken so far.
+  void keep() const;
   KeptSignals(const KeptSignals&) = delete;
   KeptSignals& operator=(const KeptSignals&) = delete;
 };

@@ -1,0 +1,134 @@
+#include "base/driver_work.h"
+
+#include <cstdlib>
+#include <optional>
+
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/interrupt.h"
+#include "base/kept_signals.h"
+#include "base/progress_line.h"
+#include "base/threads.h"
+
+namespace snug {
+namespace {
+
+/// The threads that are inside of a driver.
+struct Threads {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int running = 0;
+  std::atomic<bool> ending = false;
+  const std::uint32_t forks = fork_count();
+};
+Threads& threads() {
+  static auto* const all = new Threads;
+  return *all;
+}
+
+void count_one_more() {
+  const std::lock_guard lock(threads().mutex);
+  ++threads().running;
+}
+
+/// When the thread has ended, with all that it had.
+void count_one_less() {
+  std::unique_lock lock(threads().mutex);
+  --threads().running;
+  std::notify_all_at_thread_exit(threads().changed, std::move(lock));
+}
+
+/// One thread at a time has the line of the terminal.
+std::mutex& terminal() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+}  // namespace
+
+std::shared_ptr<DriverWork> DriverWork::start(std::function<void(DriverWork&)> work) {
+  auto made = std::make_shared<DriverWork>();
+  count_one_more();
+  try {
+    start_thread(
+        [made, work] {
+          made->run(work);
+          count_one_less();
+        },
+        "a driver")
+        .detach();
+  } catch (const Error&) {
+    made->run(work);
+    const std::lock_guard lock(threads().mutex);
+    --threads().running;
+  }
+  return made;
+}
+
+void DriverWork::run(const std::function<void(DriverWork&)>& work) {
+  const KeptSignals signals;
+  try {
+    work(*this);
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  done_ = true;
+  changed_.notify_all();
+}
+
+bool DriverWork::wait(std::chrono::milliseconds silent, std::chrono::milliseconds patience) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kBetween = std::chrono::milliseconds(20);
+  const KeptSignals signals;
+  const auto begin = Clock::now();
+  auto news = begin;
+  std::unique_lock shown(terminal(), std::defer_lock);
+  std::optional<ProgressLine> line;
+  std::string said, heard;
+  for (;;) {
+    signals.keep();
+    check();
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kBetween, [&] { return done_; })) return true;
+    if (what_ != heard) {
+      heard = what_;
+      news = Clock::now();
+    }
+    if (Clock::now() - news > patience) return false;
+    if (Clock::now() - begin <= silent || what_ == said || !(shown || shown.try_lock())) continue;
+    said = what_;
+    line.reset();
+    line.emplace(said);
+  }
+}
+
+void DriverWork::check() try { check_interrupt(); } catch (...) {
+  stop_ = true;
+  std::atexit(end_driver_work);  // now, when the driver is under way: before what it set up ends
+  throw;
+}
+
+bool DriverWork::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return done_;
+}
+
+bool DriverWork::stopping() const { return stop_ || threads().ending; }
+
+void end_driver_work() {
+  Threads& t = threads();
+  if (t.forks != fork_count()) return;  // they did not come along
+  t.ending = true;
+  std::unique_lock lock(t.mutex);
+  constexpr auto kGrace = std::chrono::seconds(30);  // drivers may hang
+  t.changed.wait_for(lock, kGrace, [&] { return t.running == 0; });
+  t.ending = false;
+}
+
+void DriverWork::tell(std::string what) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+}
+
+}  // namespace snug

@@ -1,0 +1,120 @@
+// Work that nobody can stop, on a thread of its own: waiting, interrupts, what a terminal shows.
+#include "base/driver_work.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <future>
+
+#include "base/error.h"
+#include "base/interrupt.h"
+
+namespace snug {
+namespace {
+
+TEST(DriverWork, WhatItThrowsIsKept) {
+  bool ran = false;
+  const auto good = DriverWork::start([&](DriverWork&) { ran = true; });
+  good->wait();
+  EXPECT_TRUE(ran && good->is_done() && !good->error());
+  const auto bad =
+      DriverWork::start([](DriverWork&) { fail(Fault::Device, "the driver said no"); });
+  bad->wait();
+  EXPECT_THROW(std::rethrow_exception(bad->error()), DeviceError);
+}
+
+TEST(DriverWork, AnInterruptEndsTheWaitAndNotTheWork) {
+  std::promise<void> go;
+  bool stopping = false;
+  const auto work = DriverWork::start([&](DriverWork& w) {
+    go.get_future().wait();
+    stopping = w.stopping();
+  });
+  {
+    const InterruptProbe probe(3);
+    EXPECT_THROW(work->wait(), InterruptedError);
+  }
+  EXPECT_FALSE(work->is_done());
+  go.set_value();
+  work->wait();
+  EXPECT_TRUE(stopping);
+  end_driver_work();  // the thread itself, too
+}
+
+void stolen(int) {}
+
+TEST(DriverWork, HandlersOfSignalsArePutBackWhileItRuns) {
+  struct sigaction before, now;
+  sigaction(SIGUSR2, nullptr, &before);
+  std::promise<void> go;
+  const auto work = DriverWork::start([&](DriverWork&) {
+    std::signal(SIGUSR2, stolen);
+    go.get_future().wait();
+    std::signal(SIGUSR2, stolen);
+  });
+  for (int check = 2; check < 100; ++check) {
+    try {
+      const InterruptProbe probe(check);
+      work->wait();
+    } catch (const InterruptedError&) {
+    }
+    sigaction(SIGUSR2, nullptr, &now);
+    if (now.sa_handler == before.sa_handler) break;
+  }
+  EXPECT_EQ(now.sa_handler, before.sa_handler);
+  go.set_value();
+  work->wait();
+  sigaction(SIGUSR2, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, before.sa_handler);
+}
+
+/// What is written to stderr, as a terminal gets it.
+class Terminal {
+ public:
+  Terminal() : terminal_(posix_openpt(O_RDWR | O_NOCTTY)), kept_(dup(STDERR_FILENO)) {
+    if (grantpt(terminal_) != 0 || unlockpt(terminal_) != 0) return;
+    const int end = open(ptsname(terminal_), O_RDWR | O_NOCTTY);
+    dup2(end, STDERR_FILENO);
+    close(end);
+  }
+  ~Terminal() {
+    dup2(kept_, STDERR_FILENO);
+    close(kept_), close(terminal_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// Waits for it.
+  std::string read_until(const std::string& end) const {
+    std::string text;
+    char piece[256];
+    while (text.find(end) == std::string::npos) {
+      const ssize_t got = read(terminal_, piece, sizeof piece);
+      if (got <= 0) break;
+      text.append(piece, static_cast<std::size_t>(got));
+    }
+    return text;
+  }
+
+ private:
+  int terminal_, kept_;
+};
+
+TEST(DriverWork, WhatTakesLongIsShown) {
+  const Terminal terminal;
+  std::promise<void> go;
+  const auto work = DriverWork::start([&](DriverWork& w) {
+    w.tell("compiling 1 of 2");
+    terminal.read_until("compiling 1 of 2 ...");
+    w.tell("compiling 2 of 2");
+    terminal.read_until("compiling 2 of 2 ...");
+  });
+  work->wait(std::chrono::milliseconds(1));
+  EXPECT_EQ(terminal.read_until("\r\x1b[K"), "\r\x1b[K");  // and is gone with it
+}
+
+}  // namespace
+}  // namespace snug
