@@ -1,13 +1,15 @@
 #pragma once
-#include <map>
 #include <string>
 
+#include "backend/opencl/opencl_helpers.h"
 #include "kernel/kernel_spec.h"
 
 namespace snug {
 
 /// The type of a value in a register: "float" also for float16 and bfloat16.
 std::string opencl_type(DType t);
+/// The unsigned type that integer arithmetic wraps in; narrower ones would be promoted to int.
+const char* opencl_wide_type(DType t);
 /// Whether there is text for an instruction on operands of a dtype.
 bool opencl_has(Prim p, DType t);
 std::string opencl_literal(DType t, Number value);
@@ -22,9 +24,11 @@ class OpenClExpr {
   std::string arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
                          const std::string& c);
   /// Name of a function, which is from now on one of `helpers`.
-  std::string helper(const std::string& name, DType t = DType::F32);
-  /// The functions asked for, by name.
-  const std::map<std::string, std::string>& helpers() const { return helpers_; }
+  std::string helper(std::string_view name, DType t = DType::F32) {
+    return add_helper(helpers_, name, t);
+  }
+  /// The functions asked for.
+  const OpenClHelpers& helpers() const { return helpers_; }
 
  private:
   std::string float_arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
@@ -36,7 +40,7 @@ class OpenClExpr {
   std::string function(Prim p, DType t, const std::string& a, const std::string& b);
 
   const KernelSpec& spec_;
-  std::map<std::string, std::string> helpers_;  // text by name
+  OpenClHelpers helpers_;
 };
 
 }  // namespace snug
