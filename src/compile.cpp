@@ -51,7 +51,7 @@ ChosenDevices& chosen_devices() {
 Graph place_all(const Graph& graph, const CompileOptions& options, PlaceTrace& trace) {
   PlaceHints hints;
   hints.runs = [&](DeviceId d, const Graph& g, const Node& node) {
-    return (*options.devices)[d].runs(g, node);
+    return (*options.devices)[d].runs(g, node, options.strict_math);
   };
   hints.pin = options.pin;
   if (!options.pin && !options.place_on.empty() && options.devices->size() > 1) hints.home = 1;

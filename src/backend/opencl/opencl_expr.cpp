@@ -54,7 +54,7 @@ std::string OpenClExpr::expr(const Instr& in) {
   std::string a = var(in.a), b = var(in.b), c = var(in.c);
   DType t = operand_count(in.prim) ? spec_.body[in.a].dtype : in.dtype;
   switch (in.prim) {
-    case Prim::Const: return opencl_literal(in.dtype, {in.number, in.integer});
+    case Prim::Const: return constant(in);
     case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
     case Prim::Cast: return cast(t, in.dtype, a);
     case Prim::IsNan: return fmt::format("isnan({}) != 0", a);
@@ -76,8 +76,16 @@ std::string OpenClExpr::expr(const Instr& in) {
   }
 }
 
+std::string OpenClExpr::constant(const Instr& in) const {
+  if (!is_pair(in.dtype)) return opencl_literal(in.dtype, {in.number, in.integer});
+  const auto high = static_cast<float>(in.number);
+  const double low = std::isfinite(high) ? in.number - static_cast<double>(high) : 0;
+  return fmt::format("(float2)({}, {})", real_literal(high, true), real_literal(low, true));
+}
+
 std::string OpenClExpr::arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
                                    const std::string& c) {
+  if (is_pair(t)) return pair_arithmetic(p, a, b);
   if (is_float(t)) return float_arithmetic(p, t, a, b, c);
   if (p == Prim::Floor || p == Prim::Ceil || p == Prim::Trunc || p == Prim::Round) return a;
   if (t == DType::Bool)
@@ -86,6 +94,11 @@ std::string OpenClExpr::arithmetic(Prim p, DType t, const std::string& a, const 
     return fmt::format("({0})(({1}){2} * ({1}){3} + ({1}){4})", opencl_type(t), opencl_wide_type(t),
                        a, b, c);
   return int_arithmetic(p, t, a, b);
+}
+
+std::string OpenClExpr::pair_arithmetic(Prim p, const std::string& a, const std::string& b) {
+  if (p != Prim::Add && p != Prim::Mul) unsupported(p, DType::F64);
+  return fmt::format("{}({}, {})", helper(p == Prim::Add ? "pair_add" : "pair_mul"), a, b);
 }
 
 std::string OpenClExpr::float_arithmetic(Prim p, DType t, const std::string& a,
@@ -201,6 +214,8 @@ std::string OpenClExpr::shift(const Instr& in, const std::string& a, const std::
 /// Floats become integers as on x86: out of range gives the lowest number, then wraps.
 std::string OpenClExpr::cast(DType from, DType to, const std::string& a) {
   std::string type = opencl_type(to);
+  if (is_pair(to)) return fmt::format("(float2)((float){}, 0)", a);
+  if (is_pair(from)) return cast(DType::F32, to, fmt::format("{}({})", helper("pair_value"), a));
   if (to == DType::Bool) return fmt::format("{} != 0", a);
   if (to == DType::F16) return fmt::format("{}((float){})", helper("round_half"), a);
   if (to == DType::BF16) return fmt::format("{}((float){})", helper("round_bfloat"), a);

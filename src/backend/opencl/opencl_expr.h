@@ -17,7 +17,12 @@ std::string opencl_literal(DType t, Number value);
 /// Instructions as C expressions over variables v0, v1, ... Nothing here traps or is undefined.
 class OpenClExpr {
  public:
-  explicit OpenClExpr(const KernelSpec& spec) : spec_(spec) {}
+  /// With `pairs` a float64 is a float2, the sum of two numbers. There are sums, products and
+  /// conversions of them, no more.
+  OpenClExpr(const KernelSpec& spec, bool pairs) : spec_(spec), pairs_(pairs) {}
+  bool is_pair(DType t) const { return pairs_ && t == DType::F64; }
+  /// Of a value in a register.
+  std::string type(DType t) const { return is_pair(t) ? "float2" : opencl_type(t); }
   /// Any instruction but Index, FlatIndex, Load, Store and Reduce.
   std::string expr(const Instr& in);
   /// An arithmetic instruction on variables of one dtype.
@@ -31,6 +36,8 @@ class OpenClExpr {
   const OpenClHelpers& helpers() const { return helpers_; }
 
  private:
+  std::string constant(const Instr& in) const;
+  std::string pair_arithmetic(Prim p, const std::string& a, const std::string& b);
   std::string float_arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
                                const std::string& c);
   std::string int_arithmetic(Prim p, DType t, const std::string& a, const std::string& b);
@@ -40,6 +47,7 @@ class OpenClExpr {
   std::string function(Prim p, DType t, const std::string& a, const std::string& b);
 
   const KernelSpec& spec_;
+  bool pairs_;
   OpenClHelpers helpers_;
 };
 

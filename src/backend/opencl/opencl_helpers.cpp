@@ -46,6 +46,22 @@ static uint4 philox(ulong key, ulong counter) {
   return (r < 0) != (y < 0) ? r + y : r;
 }
 )"},
+    // Of sums of two floats; what rounding loses of the first goes to the second.
+    {"pair_add", R"(static float2 pair_add(float2 x, float2 y) {
+  const float sum = x.s0 + y.s0, of_y = sum - x.s0, lost = (x.s0 - (sum - of_y)) + (y.s0 - of_y);
+  return (float2)(sum, x.s1 + (lost + y.s1));
+}
+)"},
+    {"pair_mul", R"(static float2 pair_mul(float2 x, float2 y) {
+  const float product = x.s0 * y.s0, lost = fma(x.s0, y.s0, -product);
+  return (float2)(product, lost + fma(x.s0, y.s1, x.s1 * y.s0));
+}
+)"},
+    // The second one is no number where the first is none.
+    {"pair_value", R"(static float pair_value(float2 x) {
+  return isfinite(x.s1) ? x.s0 + x.s1 : x.s0;
+}
+)"},
     // By squaring. Negative exponents give 0, but for bases 1 and -1.
     {"int_pow", R"(static $T int_pow_$T($T base, $T exponent) {
   if (exponent < 0) return base == 1 ? 1 : base != ($T)-1 ? 0 : exponent & 1 ? -1 : 1;
