@@ -53,7 +53,7 @@ ChosenDevices& chosen_devices() {
 Graph place_all(const Graph& graph, const CompileOptions& options, PlaceTrace& trace) {
   PlaceHints hints;
   hints.runs = [&](DeviceId d, const Graph& g, const Node& node) {
-    return (*options.devices)[d].runs(g, node);
+    return (*options.devices)[d].runs(g, node, options.strict_math);
   };
   hints.pin = options.pin;
   hints.home = options.home;

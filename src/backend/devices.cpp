@@ -21,7 +21,7 @@ class Host : public Device {
  public:
   const DeviceInfo& info() const override { return host_device(); }
   LibraryTable library() const override { return host_library(); }
-  bool runs(const Graph&, const Node&) const override { return true; }
+  bool runs(const Graph&, const Node&, bool) const override { return true; }
 };
 
 const Device& host() {

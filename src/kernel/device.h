@@ -19,8 +19,9 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual LibraryTable library() const = 0;
-  /// Whether it has code for a node, by op, dtypes and sizes, be it a library call or in a kernel.
-  virtual bool runs(const Graph& graph, const Node& node) const = 0;
+  /// Whether it has code for a node, by op, dtypes and sizes, be it a library call or in a kernel;
+  /// with `strict_math` its functions to 1 ULP.
+  virtual bool runs(const Graph& graph, const Node& node, bool strict_math) const = 0;
 };
 
 /// What one call asks of an accelerator. Commands run later than they are asked for, in three

@@ -52,8 +52,8 @@ AllocaInst* MathEmitter::local(Type* type) {
   return at.CreateAlloca(type);
 }
 
-V MathEmitter::poly(V x, std::initializer_list<double> f32, std::initializer_list<double> f64) {
-  const auto& c = single(x) ? f32 : f64;
+V MathEmitter::poly(V x, const math::Polynomial& polynomial) {
+  const auto& c = single(x) ? polynomial.f32 : polynomial.f64;
   const double* p = c.end();
   V r = number(x, *--p);
   while (p != c.begin()) r = fma(r, x, number(x, *--p));
@@ -131,7 +131,7 @@ V MathEmitter::avx512(const char* name, V like, std::vector<V> args) {
   return b.CreateIntrinsic(Function::lookupIntrinsicID(full), {}, args);
 }
 
-V MathEmitter::entry_of(const std::array<float, 8>& table, V index) {
+V MathEmitter::entry_of(const float (&table)[8], V index) {
   const unsigned lanes = lanes_of(index->getType());
   const bool vector = index->getType()->isVectorTy();
   if (vector && lanes * 32 > static_cast<unsigned>(host_.vector_bits)) {
@@ -143,7 +143,7 @@ V MathEmitter::entry_of(const std::array<float, 8>& table, V index) {
     SmallVector<int> which(whole, 0);
     std::iota(which.begin(), which.begin() + lanes, 0);
     SmallVector<float> entries;
-    for (unsigned i = 0; i < whole; ++i) entries.push_back(table[i % table.size()]);
+    for (unsigned i = 0; i < whole; ++i) entries.push_back(table[i % std::size(table)]);
     V values = ConstantDataVector::get(b.getContext(), entries);
     V found = whole == 16
                   ? b.CreateIntrinsic(Intrinsic::x86_avx512_permvar_sf_512, {}, {values, index})
@@ -153,7 +153,7 @@ V MathEmitter::entry_of(const std::array<float, 8>& table, V index) {
     return lanes == whole ? found : b.CreateShuffleVector(found, which);
   }
   Module& module = *b.GetInsertBlock()->getModule();
-  Constant* values = ConstantDataArray::get(b.getContext(), ArrayRef(table.data(), table.size()));
+  Constant* values = ConstantDataArray::get(b.getContext(), ArrayRef(table));
   auto* memory = new GlobalVariable(module, values->getType(), true, GlobalValue::PrivateLinkage,
                                     values, "entries");
   V at = b.CreateAnd(index, integer(index, 7));

@@ -1,13 +1,12 @@
 #pragma once
 #include <llvm/IR/IRBuilder.h>
 
-#include <array>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/host_cpu.h"
 #include "expr/scalar.h"
+#include "kernel/math_constants.h"
 
 namespace snug {
 
@@ -48,7 +47,8 @@ class MathEmitter {
 
   bool single(V x) const { return x->getType()->getScalarType()->isFloatTy(); }
   V pick(V x, double f32, double f64) const { return number(x, single(x) ? f32 : f64); }
-  V poly(V x, std::initializer_list<double> f32, std::initializer_list<double> f64);
+  V pick(V x, const math::Pair& p) const { return pick(x, p.f32, p.f64); }
+  V poly(V x, const math::Polynomial& p);
   V clamp_above(V x, V limit);  // NaN stays
   V clamp_below(V x, V limit);
   V power_of_two(V n_as_int);  // 2^n for normal results
@@ -61,7 +61,7 @@ class MathEmitter {
   std::vector<V> half_of(const std::vector<V>& values, bool high);  // of the vectors among them
   V join(V low, V high);
   /// Of each lane, the entry that the last three bits of its index name.
-  V entry_of(const std::array<float, 8>& table, V index);
+  V entry_of(const float (&table)[8], V index);
   V bits(V x);
   V from_bits(V i, V like);
 

@@ -14,12 +14,6 @@ namespace {
 
 using Operand = KernelSpec::Operand;
 
-/// The type of an operand's elements in memory.
-std::string memory_type(DType t) {
-  if (t == DType::F16) return "half";
-  return t == DType::BF16 ? "ushort" : opencl_type(t);
-}
-
 constexpr int kFew = 32;  // terms of a sum that are added up first
 
 bool is_arg(ReduceOp r) { return r == ReduceOp::ArgMax || r == ReduceOp::ArgMin; }
@@ -46,7 +40,7 @@ std::string identity(ReduceOp op, DType t) {
 class Emitter {
  public:
   Emitter(const KernelSpec& spec, const OpenClMapping& mapping)
-      : s_(spec), m_(mapping), expr_(spec) {}
+      : s_(spec), m_(mapping), expr_(spec, mapping.pairs) {}
 
   OpenClText emit() {
     OpenClText text;
@@ -69,6 +63,13 @@ class Emitter {
     out_.append(2 * depth_, ' ');
     fmt::format_to(std::back_inserter(out_), format, std::forward<T>(args)...);
     out_ += '\n';
+  }
+
+  /// Of a value in a register, and of an operand's elements in memory.
+  std::string type(DType t) const { return expr_.type(t); }
+  std::string memory_type(DType t) const {
+    if (t == DType::F16) return "half";
+    return t == DType::BF16 ? "ushort" : type(t);
   }
 
   /// Of indices.
@@ -174,7 +175,7 @@ class Emitter {
     for (std::uint32_t i = 0; i < s_.body.size(); ++i) {
       if (s_.body[i].prim != Prim::Reduce) continue;
       const DType t = s_.body[s_.body[i].a].dtype;
-      line("__local {} tree{}[{}];", opencl_type(t), i, m_.items);
+      line("__local {} tree{}[{}];", type(t), i, m_.items);
       if (is_arg(static_cast<ReduceOp>(s_.body[i].integer)))
         line("__local long where{}[{}];", i, m_.items);
     }
@@ -215,7 +216,7 @@ class Emitter {
     ++depth_;
     line("if (item < half_) {{");
     ++depth_;
-    line("const {0} a_ = tree{1}[item], b_ = tree{1}[item + half_];", opencl_type(t), i);
+    line("const {0} a_ = tree{1}[item], b_ = tree{1}[item + half_];", type(t), i);
     if (arg) {
       line("const long x_ = where{0}[item], y_ = where{0}[item + half_];", i);
       const char* const nan_a = is_float(t) ? "isnan(a_)" : "0";
@@ -242,7 +243,7 @@ class Emitter {
   /// A sum of floats is one of sums of a few: its error grows with the number of these.
   bool is_long_sum(const Instr& in) const {
     return in.prim == Prim::Reduce && static_cast<ReduceOp>(in.integer) == ReduceOp::Sum &&
-           is_float(s_.body[in.a].dtype);
+           is_float(s_.body[in.a].dtype) && !expr_.is_pair(s_.body[in.a].dtype);
   }
 
   void loop(std::size_t axis) {
@@ -327,7 +328,7 @@ class Emitter {
       case Prim::FlatIndex: value = flat(s_.block ? 1 : 0); break;
       default: value = expr_.expr(in);
     }
-    line("const {} v{} = {};", opencl_type(in.dtype), i, value);
+    line("const {} v{} = {};", type(in.dtype), i, value);
   }
 
   void start_reduce(std::uint32_t i) {
@@ -338,7 +339,9 @@ class Emitter {
       line("long v{} = -1;", i);
       line("{} best{} = 0;", opencl_type(t), i);
     } else {
-      line("{} v{} = {};", opencl_type(t), i, identity(op, t));
+      line("{} v{} = {};", type(t), i,
+           expr_.is_pair(t) ? fmt::format("(float2)({}, 0)", identity(op, DType::F32))
+                            : identity(op, t));
       if (is_long_sum(in)) line("{} part{} = 0; int count{} = 0;", opencl_type(t), i, i);
     }
   }

@@ -201,6 +201,13 @@ DeviceInfo describe_found(const OpenClFound& f) {
   return info;
 }
 
+/// Functions are within 4 ULP, so those of float32 by way of float64 are within 1.
+bool is_within_1_ulp(const OpenClFound& found, Prim p, DType t) {
+  if (!is_float(t)) return true;
+  if (is_function(p)) return t != DType::F64 && found.fp64;
+  return t == DType::F64 || found.rounds_division || (p != Prim::Div && p != Prim::Sqrt);
+}
+
 }  // namespace
 
 bool opencl_has_op(const OpDef& op) {
@@ -230,8 +237,9 @@ OpenClDevice::~OpenClDevice() = default;
 
 LibraryTable OpenClDevice::library() const { return opencl_library_table(); }
 
-bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
-  const auto has_dtype = [&](DType t) { return t != DType::F64 || context_->found().fp64; };
+bool OpenClDevice::runs(const Graph& graph, const Node& node, bool strict_math) const {
+  const OpenClFound& found = context_->found();
+  const auto has_dtype = [&](DType t) { return t != DType::F64 || found.fp64; };
   for (const Type& t : node.types)
     if (!has_dtype(t.dtype)) return false;
   for (const Value v : node.inputs)
@@ -241,15 +249,16 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
     const std::vector<Instr> body = scalar_body(graph, node).instrs;
     return std::all_of(body.begin(), body.end(), [&](const Instr& in) {
       const DType t = operand_count(in.prim) ? body[in.a].dtype : in.dtype;
-      return has_dtype(in.dtype) && opencl_has(in.prim, t);
+      return has_dtype(in.dtype) && opencl_has(in.prim, t) &&
+             (!strict_math || is_within_1_ulp(found, in.prim, t));
     });
   }
-  if (has(*node.op, kReduction) && !context_->found().fp64 && is_float(node.types[0].dtype)) {
-    // Sums are added up in float64.
-    const auto op = static_cast<ReduceOp>(node.attrs.integer("reduce"));
-    return op != ReduceOp::Sum && op != ReduceOp::Prod;
+  if (has(*node.op, kReduction)) {
+    // What is added up in float64 may be pairs of float32, which hold what has 24 bits.
+    const DType x = graph.type(node.inputs[0]).dtype;
+    return found.fp64 || node.attrs.dtype("acc") != DType::F64 || is_float(x) || size_of(x) <= 2;
   }
-  return has(*node.op, kReduction) || find_library(library(), node) != nullptr;
+  return find_library(library(), node) != nullptr;
 }
 
 std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,

@@ -27,7 +27,7 @@ class OpenClDevice : public Accelerator {
 
   const DeviceInfo& info() const override { return info_; }
   LibraryTable library() const override;
-  bool runs(const Graph& graph, const Node& node) const override;
+  bool runs(const Graph& graph, const Node& node, bool strict_math) const override;
   std::unique_ptr<PreparedCall> prepare(const KernelSpec& spec,
                                         std::span<const std::int64_t> ints) const override;
   std::shared_ptr<DeviceMemory> allocate(std::uint64_t bytes, std::string_view whose,

@@ -4,16 +4,11 @@
 
 #include <cmath>
 
-#include "backend/opencl/opencl_helpers.h"
-#include "backend/opencl/opencl_text.h"
 #include "base/error.h"
 
 namespace snug {
 
 namespace {
-
-/// The unsigned type that integer arithmetic wraps in; narrower ones would be promoted to int.
-const char* wide_type(DType t) { return size_of(t) <= 4 ? "uint" : "ulong"; }
 
 std::string real_literal(double value, bool single) {
   if (std::isnan(value)) return single ? "NAN" : "(double)NAN";
@@ -39,6 +34,8 @@ std::string opencl_type(DType t) {
   return kTypes[static_cast<int>(t)];
 }
 
+const char* opencl_wide_type(DType t) { return size_of(t) <= 4 ? "uint" : "ulong"; }
+
 std::string opencl_literal(DType t, Number value) {
   if (is_float(t)) return real_literal(value.f, t != DType::F64);
   if (t == DType::U64) return fmt::format("{}UL", static_cast<std::uint64_t>(value.i));
@@ -48,17 +45,8 @@ std::string opencl_literal(DType t, Number value) {
 }
 
 bool opencl_has(Prim p, DType t) {
-  if (is_special(p) || p == Prim::Erfcx) return false;
+  if (is_special(p)) return false;
   return !is_function(p) || p == Prim::Pow || is_float(t);
-}
-
-std::string OpenClExpr::helper(const std::string& name, DType t) {
-  std::string text = opencl_helper(name), type = opencl_type(t), full = name;
-  if (text.find("$T") != std::string::npos) full += "_" + type;
-  put(text, "$T", type);
-  put(text, "$W", wide_type(t));
-  helpers_[full] = text;
-  return full;
 }
 
 std::string OpenClExpr::expr(const Instr& in) {
@@ -66,7 +54,7 @@ std::string OpenClExpr::expr(const Instr& in) {
   std::string a = var(in.a), b = var(in.b), c = var(in.c);
   DType t = operand_count(in.prim) ? spec_.body[in.a].dtype : in.dtype;
   switch (in.prim) {
-    case Prim::Const: return opencl_literal(in.dtype, {in.number, in.integer});
+    case Prim::Const: return constant(in);
     case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
     case Prim::Cast: return cast(t, in.dtype, a);
     case Prim::IsNan: return fmt::format("isnan({}) != 0", a);
@@ -88,16 +76,29 @@ std::string OpenClExpr::expr(const Instr& in) {
   }
 }
 
+std::string OpenClExpr::constant(const Instr& in) const {
+  if (!is_pair(in.dtype)) return opencl_literal(in.dtype, {in.number, in.integer});
+  const auto high = static_cast<float>(in.number);
+  const double low = std::isfinite(high) ? in.number - static_cast<double>(high) : 0;
+  return fmt::format("(float2)({}, {})", real_literal(high, true), real_literal(low, true));
+}
+
 std::string OpenClExpr::arithmetic(Prim p, DType t, const std::string& a, const std::string& b,
                                    const std::string& c) {
+  if (is_pair(t)) return pair_arithmetic(p, a, b);
   if (is_float(t)) return float_arithmetic(p, t, a, b, c);
   if (p == Prim::Floor || p == Prim::Ceil || p == Prim::Trunc || p == Prim::Round) return a;
   if (t == DType::Bool)
     return p == Prim::Fma ? fmt::format("({} & {}) | {}", a, b, c) : bool_arithmetic(p, a, b);
   if (p == Prim::Fma)
-    return fmt::format("({0})(({1}){2} * ({1}){3} + ({1}){4})", opencl_type(t), wide_type(t), a, b,
-                       c);
+    return fmt::format("({0})(({1}){2} * ({1}){3} + ({1}){4})", opencl_type(t), opencl_wide_type(t),
+                       a, b, c);
   return int_arithmetic(p, t, a, b);
+}
+
+std::string OpenClExpr::pair_arithmetic(Prim p, const std::string& a, const std::string& b) {
+  if (p != Prim::Add && p != Prim::Mul) unsupported(p, DType::F64);
+  return fmt::format("{}({}, {})", helper(p == Prim::Add ? "pair_add" : "pair_mul"), a, b);
 }
 
 std::string OpenClExpr::float_arithmetic(Prim p, DType t, const std::string& a,
@@ -130,19 +131,16 @@ std::string OpenClExpr::float_arithmetic(Prim p, DType t, const std::string& a,
   }
 }
 
-/// A math function. OpenCL's own are off by up to 16 ULP; strict kernels take those of double.
+/// A math function; strict kernels take that of double.
 std::string OpenClExpr::function(Prim p, DType t, const std::string& a, const std::string& b) {
-  bool built_in = p >= Prim::Exp && p <= Prim::Atanh;
-  if (!built_in && p != Prim::Pow) unsupported(p, t);
+  if (!opencl_has(p, t)) unsupported(p, t);
   if (spec_.strict && t == DType::F64)
     fail(Fault::Unsupported, fmt::format("OpenCL: {} on float64 to 1 ULP", name_of(p)));
-  bool in_double = spec_.strict;
-  DType work = in_double ? DType::F64 : t;
-  std::string name = name_of(p);
-  if (p == Prim::Sigmoid || p == Prim::Softplus) name = helper(name, work);
+  const bool in_double = spec_.strict;
   const char* widen = in_double ? "(double)" : "";
-  std::string call = fmt::format("{}({}{}", name, widen, a);
-  if (p == Prim::Pow || p == Prim::Atan2) call += fmt::format(", {}{}", widen, b);
+  std::string call =
+      fmt::format("{}({}{}", helper(name_of(p), in_double ? DType::F64 : t), widen, a);
+  if (operand_count(p) == 2) call += fmt::format(", {}{}", widen, b);
   return (in_double ? "(float)" : "") + call + ")";
 }
 
@@ -167,7 +165,7 @@ std::string OpenClExpr::bool_arithmetic(Prim p, const std::string& a, const std:
 
 std::string OpenClExpr::int_arithmetic(Prim p, DType t, const std::string& a,
                                        const std::string& b) {
-  std::string type = opencl_type(t), wide = wide_type(t);
+  std::string type = opencl_type(t), wide = opencl_wide_type(t);
   bool is_signed = is_signed_int(t);
   auto wrap = [&](char op) {
     return fmt::format("({0})(({1}){2} {4} ({1}){3})", type, wide, a, b, op);
@@ -193,7 +191,7 @@ std::string OpenClExpr::int_arithmetic(Prim p, DType t, const std::string& a,
     case Prim::Min: return fmt::format("{1} < {0} ? {1} : {0}", a, b);
     case Prim::Max: return fmt::format("{1} > {0} ? {1} : {0}", a, b);
     case Prim::Neg: return negated;
-    case Prim::Abs: return is_signed ? fmt::format("{0} < 0 ? {1} : {0}", a, negated) : a;
+    case Prim::Abs: return is_signed ? fmt::format("({})abs({})", type, a) : a;
     case Prim::Sign: return fmt::format("({0} > 0) - ({0} < 0)", a);
     case Prim::Sqr: return fmt::format("({0})(({1}){2} * ({1}){2})", type, wide, a);
     default: unsupported(p, t);
@@ -207,7 +205,8 @@ std::string OpenClExpr::shift(const Instr& in, const std::string& a, const std::
   std::int64_t bits = t == DType::Bool ? 1 : 8 * size_of(t);
   std::string beyond = fmt::format("(ulong){} >= {}", b, bits);
   if (left)
-    return fmt::format("{} ? 0 : ({})(({}){} << {})", beyond, opencl_type(t), wide_type(t), a, b);
+    return fmt::format("{} ? 0 : ({})(({}){} << {})", beyond, opencl_type(t), opencl_wide_type(t),
+                       a, b);
   return fmt::format("{} ? {} : {} >> {}", beyond, is_signed ? fmt::format("-({} < 0)", a) : "0", a,
                      b);
 }
@@ -215,17 +214,15 @@ std::string OpenClExpr::shift(const Instr& in, const std::string& a, const std::
 /// Floats become integers as on x86: out of range gives the lowest number, then wraps.
 std::string OpenClExpr::cast(DType from, DType to, const std::string& a) {
   std::string type = opencl_type(to);
+  if (is_pair(to)) return fmt::format("(float2)((float){}, 0)", a);
+  if (is_pair(from)) return cast(DType::F32, to, fmt::format("{}({})", helper("pair_value"), a));
   if (to == DType::Bool) return fmt::format("{} != 0", a);
   if (to == DType::F16) return fmt::format("{}((float){})", helper("round_half"), a);
-  if (to == DType::BF16) {
-    helper("bfloat");
-    return fmt::format("{}((float){})", helper("round_bfloat"), a);
-  }
+  if (to == DType::BF16) return fmt::format("{}((float){})", helper("round_bfloat"), a);
   if (!is_float(from) || is_float(to)) return fmt::format("({}){}", type, a);
   const char* name = to == DType::U64                       ? "to_ulong"
                      : to == DType::I64 || to == DType::U32 ? "to_long"
                                                             : "to_int";
-  if (to == DType::U64) helper("to_long", from);
   return fmt::format("({}){}({})", type, helper(name, from), a);
 }
 

@@ -1,19 +1,24 @@
 #include "backend/opencl/opencl_helpers.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include "backend/opencl/opencl_expr.h"
+#include "backend/opencl/opencl_functions.h"
 #include "base/error.h"
 #include "base/philox.h"
+#include "kernel/math_constants.h"
 
 namespace snug {
 
 namespace {
 
-struct Helper {
-  const char* name;
-  const char* text;
-};
-
-constexpr Helper kHelpers[] = {
-    {"philox", R"(static uint4 philox(ulong key, ulong counter) {
+constexpr OpenClHelper kHelpers[] = {
+    {"philox", R"($PHILOX_CONSTANTS
+static uint4 philox(ulong key, ulong counter) {
   uint k0 = (uint)key, k1 = (uint)(key >> 32);
   uint4 c = (uint4)((uint)counter, (uint)(counter >> 32), 0, 0);
   for (int round = 0; round < ROUNDS; ++round) {
@@ -28,7 +33,7 @@ constexpr Helper kHelpers[] = {
 )"},
     {"floor_div", R"(static $T floor_div_$T($T x, $T y) {
   if (y == 0) return x / y;
-  $T m = fmod(x, y), d = (x - m) / y;
+  $T m = $fmod(x, y), d = (x - m) / y;
   if (m != 0 && (y < 0) != (m < 0)) d -= 1;
   if (d == 0) return copysign(($T)0, x / y);
   $T f = floor(d);
@@ -36,18 +41,25 @@ constexpr Helper kHelpers[] = {
 }
 )"},
     {"mod", R"(static $T mod_$T($T x, $T y) {
-  $T r = fmod(x, y);
+  $T r = $fmod(x, y);
   if (r == 0) return copysign(($T)0, y);
   return (r < 0) != (y < 0) ? r + y : r;
 }
 )"},
-    {"sigmoid", R"(static $T sigmoid_$T($T x) {
-  $T e = exp(-fabs(x));
-  return x >= 0 ? 1 / (1 + e) : x < 0 ? e / (1 + e) : x;
+    // Of sums of two floats; what rounding loses of the first goes to the second.
+    {"pair_add", R"(static float2 pair_add(float2 x, float2 y) {
+  const float sum = x.s0 + y.s0, of_y = sum - x.s0, lost = (x.s0 - (sum - of_y)) + (y.s0 - of_y);
+  return (float2)(sum, x.s1 + (lost + y.s1));
 }
 )"},
-    {"softplus", R"(static $T softplus_$T($T x) {
-  return isnan(x) ? x : fmax(x, ($T)0) + log1p(exp(-fabs(x)));
+    {"pair_mul", R"(static float2 pair_mul(float2 x, float2 y) {
+  const float product = x.s0 * y.s0, lost = fma(x.s0, y.s0, -product);
+  return (float2)(product, lost + fma(x.s0, y.s1, x.s1 * y.s0));
+}
+)"},
+    // The second one is no number where the first is none.
+    {"pair_value", R"(static float pair_value(float2 x) {
+  return isfinite(x.s1) ? x.s0 + x.s1 : x.s0;
 }
 )"},
     // By squaring. Negative exponents give 0, but for bases 1 and -1.
@@ -75,7 +87,7 @@ constexpr Helper kHelpers[] = {
 }
 )"},
     {"round_bfloat", R"(static float round_bfloat(float x) {
-  return as_float((uint)bfloat(x) << 16);
+  return as_float((uint)$bfloat(x) << 16);
 }
 )"},
     {"to_int", R"(static int to_int_$T($T x) {
@@ -87,25 +99,143 @@ constexpr Helper kHelpers[] = {
 }
 )"},
     {"to_ulong", R"(static ulong to_ulong_$T($T x) {
-  return x >= ($T)0x1p63f && x < ($T)0x1p64f ? (ulong)x : (ulong)to_long_$T(x);
+  return x >= ($T)0x1p63f && x < ($T)0x1p64f ? (ulong)x : (ulong)$to_long(x);
 }
 )"},
 };
 
+std::string philox_constants() {
+  return fmt::format(
+      "#define ROUNDS {}\n#define MUL0 {:#x}u\n#define MUL1 {:#x}u\n#define KEY0 {:#x}u\n"
+      "#define KEY1 {:#x}u",
+      kPhiloxRounds, kPhiloxMul0, kPhiloxMul1, kPhiloxKey0, kPhiloxKey1);
+}
+
+std::string erf_of_piece() {
+  std::string out;
+  for (const auto& power : math::kErfOfPiece) {
+    out += out.empty() ? "{" : ",\n    {";
+    for (const float c : power) out += opencl_literal(DType::F32, {c, 0}) + ", ";
+    out.replace(out.size() - 2, 2, "}");
+  }
+  return out;
+}
+
+/// Fills in the text of a function.
+class Text {
+ public:
+  Text(OpenClHelpers& helpers, DType t) : helpers_(helpers), type_(t) {}
+
+  /// Calls are as deep as the deepest function that is called, and one.
+  int depth() const { return depth_; }
+
+  std::string fill(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+      const std::size_t at = text.find('$');
+      out += text.substr(0, at);
+      if (at == std::string_view::npos) break;
+      text.remove_prefix(at + 1);
+      out += value(text);
+    }
+    return out;
+  }
+
+  int add(std::string_view name, std::string& full) {
+    const OpenClHelper* found = find_opencl_function(name);
+    for (const OpenClHelper& h : kHelpers)
+      if (h.name == name) found = &h;
+    if (!found) internal_error(__FILE__, fmt::format("no helper {}", name));
+    const std::string_view text =
+        type_ == DType::F64 && found->of_float64 ? found->of_float64 : found->text;
+    full = name;
+    if (text.find("$T") != std::string_view::npos) full += "_" + opencl_type(type_);
+    std::string filled = fill(text);
+    helpers_[fmt::format("{:02} {}", depth_, full)] = std::move(filled);
+    return depth_;
+  }
+
+ private:
+  /// What stands behind a $, which is taken from the text.
+  std::string value(std::string_view& text) {
+    if (text[0] == '(') return number(bracket(text));
+    std::size_t length = 1;
+    while (length < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[length])) || text[length] == '_'))
+      ++length;
+    const std::string_view name = text.substr(0, length);
+    text.remove_prefix(length);
+    if (name == "T") return opencl_type(type_);
+    if (name == "U") return type_ == DType::F64 ? "ulong" : "uint";
+    if (name == "I") return type_ == DType::F64 ? "long" : "int";
+    if (name == "W") return opencl_wide_type(type_);
+    if (name == "PHILOX_CONSTANTS") return philox_constants();
+    if (name == "ERF_OF_PIECE") return erf_of_piece();
+    if (name == "P") return polynomial(bracket(text));
+    if (text.starts_with('(')) return called(name);
+    const math::Pair* constant = find_math_constant(name);
+    if (!constant) internal_error(__FILE__, fmt::format("no constant {}", name));
+    return literal(*constant);
+  }
+
+  /// The text in the bracket that begins here.
+  static std::string_view bracket(std::string_view& text) {
+    const std::size_t end = text.find(')');
+    const std::string_view inside = text.substr(1, end - 1);
+    text.remove_prefix(end + 1);
+    return inside;
+  }
+
+  std::string literal(double value) const {
+    const std::string text = opencl_literal(type_, {value, 0});
+    return value < 0 ? "(" + text + ")" : text;
+  }
+  std::string literal(const math::Pair& p) const {
+    return literal(type_ == DType::F64 ? p.f64 : p.f32);
+  }
+
+  /// "1.5", or "1, 2"; what has no point is an integer.
+  std::string number(std::string_view text) const {
+    const std::size_t comma = text.find(", ");
+    const std::string chosen(comma == std::string_view::npos ? text
+                             : type_ == DType::F64           ? text.substr(comma + 2)
+                                                             : text.substr(0, comma));
+    const bool whole =
+        chosen.find_first_of(chosen.starts_with("0x") ? "p" : ".e") == std::string::npos;
+    return whole ? chosen : literal(std::strtod(chosen.c_str(), nullptr));
+  }
+
+  /// "sine, z"
+  std::string polynomial(std::string_view text) const {
+    const std::size_t comma = text.find(", ");
+    const math::Polynomial* p = find_math_polynomial(text.substr(0, comma));
+    if (!p) internal_error(__FILE__, fmt::format("no polynomial {}", text));
+    const auto& coefficients = type_ == DType::F64 ? p->f64 : p->f32;
+    const double* c = coefficients.end();
+    std::string out = literal(*--c);
+    while (c != coefficients.begin())
+      out = fmt::format("fma({}, {}, {})", out, text.substr(comma + 2), literal(*--c));
+    return out;
+  }
+
+  std::string called(std::string_view name) {
+    std::string full;
+    Text inner(helpers_, type_);
+    depth_ = std::max(depth_, inner.add(name, full) + 1);
+    return full;
+  }
+
+  OpenClHelpers& helpers_;
+  DType type_;
+  int depth_ = 0;
+};
+
 }  // namespace
 
-std::string opencl_helper(const std::string& name) {
-  for (const Helper& h : kHelpers) {
-    if (h.name != name) continue;
-    std::string constants;
-    if (name == "philox")
-      constants = fmt::format(
-          "#define ROUNDS {}\n#define MUL0 {:#x}u\n#define MUL1 {:#x}u\n#define KEY0 {:#x}u\n"
-          "#define KEY1 {:#x}u\n",
-          kPhiloxRounds, kPhiloxMul0, kPhiloxMul1, kPhiloxKey0, kPhiloxKey1);
-    return constants + h.text;
-  }
-  internal_error(__FILE__, fmt::format("no helper {}", name));
+std::string add_helper(OpenClHelpers& helpers, std::string_view name, DType t) {
+  std::string full;
+  Text(helpers, t).add(name, full);
+  return full;
 }
 
 }  // namespace snug

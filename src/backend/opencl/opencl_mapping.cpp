@@ -61,6 +61,7 @@ OpenClMapping map_kernel(const KernelSpec& spec, std::span<const std::int64_t> i
     reach = std::max(reach, far);
   }
   m.wide = reach >= kMost;
+  m.pairs = !device.fp64;
   const std::size_t width = m.wide ? 8 : 4;
   const std::size_t bytes = 16 + 16 * spec.operands.size() + width * runtime_ints(spec).size();
   m.ints_in_memory = bytes > device.argument_bytes;

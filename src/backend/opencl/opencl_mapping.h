@@ -15,6 +15,8 @@ struct OpenClMapping {
   /// A group has a point of the outer axes, whose inner points its items share; else an item has
   /// one.
   bool group = false;
+  /// float64, in which sums are added up, is a pair of float32: the device has none.
+  bool pairs = false;
 };
 
 /// For sizes of at most `ints`, as KernelFn has them.

@@ -1,10 +1,11 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "backend/opencl/opencl_helpers.h"
 
 namespace snug {
 
@@ -16,7 +17,7 @@ enum class OpenClKind : std::uint8_t { Memory, Int, Long, Float, Double };
 /// which a device shows what it lacks before anything has run.
 struct OpenClText {
   std::string name;                                 // for people: "snug_add_tanh_f32_r2"
-  std::map<std::string, std::string> helpers;       // what its body uses, by name: texts before it
+  OpenClHelpers helpers;                            // what its body uses
   std::string body;                                 // $NAME: its name in the program
   std::vector<OpenClKind> args;                     // those behind `go`
   std::array<std::uint32_t, 3> local = {64, 1, 1};  // items of a work group

@@ -21,12 +21,11 @@ std::string opencl_load(DType t, const std::string& pointer, const std::string& 
 }
 
 std::string opencl_store(DType t, const std::string& pointer, const std::string& at,
-                         const std::string& value, std::map<std::string, std::string>& helpers) {
+                         const std::string& value, OpenClHelpers& helpers) {
   switch (t) {
     case DType::F16: return fmt::format("vstore_half_rte({}, {}, {});", value, at, pointer);
     case DType::BF16:
-      helpers["bfloat"] = opencl_helper("bfloat");
-      return fmt::format("{}[{}] = bfloat({});", pointer, at, value);
+      return fmt::format("{}[{}] = {}({});", pointer, at, add_helper(helpers, "bfloat"), value);
     default: return fmt::format("{}[{}] = {};", pointer, at, value);
   }
 }

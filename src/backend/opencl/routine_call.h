@@ -17,7 +17,7 @@ std::string opencl_sum_type(DType t);
 /// Adds what it needs to `helpers`.
 std::string opencl_load(DType t, const std::string& pointer, const std::string& at);
 std::string opencl_store(DType t, const std::string& pointer, const std::string& at,
-                         const std::string& value, std::map<std::string, std::string>& helpers);
+                         const std::string& value, OpenClHelpers& helpers);
 
 /// A call by a kernel whose text is written by hand; its arguments are what a text names.
 class OpenClRoutine : public OpenClCall {

@@ -17,7 +17,7 @@ struct TiledProduct {
   DType dtype = DType::F32;
   std::string parameters;  // C text behind `go`, with a comma at its end; must give long M, N, K
   std::vector<OpenClKind> args;
-  std::map<std::string, std::string> helpers;
+  OpenClHelpers helpers;
   std::string begin;  // statements before all else; `z` is the number of the matrix
   /// What is known of k, and of n, alone: arrays in local memory, by name and type, and statements
   /// that fill in their element tk, or tn.

@@ -322,7 +322,7 @@ SimDevice::~SimDevice() = default;
 const DeviceInfo& SimDevice::info() const { return state_->info; }
 LibraryTable SimDevice::library() const { return host_library(); }
 
-bool SimDevice::runs(const Graph&, const Node&) const { return true; }
+bool SimDevice::runs(const Graph&, const Node&, bool) const { return true; }
 
 std::unique_ptr<PreparedCall> SimDevice::prepare(const KernelSpec& spec,
                                                  std::span<const std::int64_t>) const {
