@@ -1,7 +1,7 @@
 // A plugin of Oclgrind that counts what the kernels of a card would move: global memory in sectors
 // of 32 bytes for 32 items that run together, local memory in words of 4 bytes and in passes over
-// its 32 banks. Writes a line of JSON per launch to $TRAFFIC, and programs to $TRAFFIC.1.cl and so on
-// (benchmarks/opencl_kernels.py builds and reads it).
+// its 32 banks. Writes a line of JSON per launch to $TRAFFIC, and programs to $TRAFFIC.1.cl and so
+// on (benchmarks/opencl_kernels.py builds and reads it).
 #include <oclgrind/Context.h>
 #include <oclgrind/Kernel.h>
 #include <oclgrind/KernelInvocation.h>
@@ -29,8 +29,8 @@ constexpr std::size_t kLanes = 32, kSector = 32, kBanks = 32, kWord = 4;
 
 /// Of loads, or of stores.
 struct Traffic {
-  std::uint64_t asked = 0, moved = 0;                      // bytes of global memory
-  std::unordered_set<std::uint64_t> touched;               // its sectors
+  std::uint64_t asked = 0, moved = 0;                           // bytes of global memory
+  std::unordered_set<std::uint64_t> touched;                    // its sectors
   std::uint64_t local_words = 0, passes = 0, least_passes = 0;  // of local memory
 };
 
@@ -57,7 +57,7 @@ class TrafficPlugin : public oclgrind::Plugin {
 
   void kernelBegin(const oclgrind::KernelInvocation* k) override {
     loads_ = stores_ = {};
-    fma_ = 0;
+    fma_ = divisions_ = 0;
     local_size_ = k->getLocalSize();
   }
   void kernelEnd(const oclgrind::KernelInvocation* k) override {
@@ -65,9 +65,11 @@ class TrafficPlugin : public oclgrind::Plugin {
     if (const auto [at, is_new] = programs_.emplace(program->getUID(), programs_.size()); is_new)
       std::ofstream(path_ + "." + std::to_string(at->second) + ".cl") << program->getSource();
     const oclgrind::Size3 g = k->getNumGroups();
-    out_ << "{\"kernel\": \"" << k->getKernel()->getName() << "\", \"program\": "
-         << programs_[program->getUID()] << ", \"groups\": " << g.x * g.y * g.z
-         << ", \"items\": " << local_size_.x * local_size_.y * local_size_.z << ", \"fma\": " << fma_;
+    out_ << "{\"kernel\": \"" << k->getKernel()->getName()
+         << "\", \"program\": " << programs_[program->getUID()]
+         << ", \"groups\": " << g.x * g.y * g.z
+         << ", \"items\": " << local_size_.x * local_size_.y * local_size_.z
+         << ", \"fma\": " << fma_ << ", \"divisions\": " << divisions_;
     put("loads", loads_);
     put("stores", stores_);
     out_ << "}" << std::endl;
@@ -75,6 +77,11 @@ class TrafficPlugin : public oclgrind::Plugin {
 
   void instructionExecuted(const oclgrind::WorkItem*, const llvm::Instruction* instruction,
                            const oclgrind::TypedValue&) override {
+    // Those by constants become multiplications.
+    const unsigned code = instruction->getOpcode();
+    divisions_ += (code == llvm::Instruction::UDiv || code == llvm::Instruction::SDiv ||
+                   code == llvm::Instruction::URem || code == llvm::Instruction::SRem) &&
+                  !llvm::isa<llvm::Constant>(instruction->getOperand(1));
     const auto* call = llvm::dyn_cast<llvm::CallInst>(instruction);
     if (!call || !call->getCalledFunction()) return;
     auto [at, is_new] = is_fma_.emplace(call->getCalledFunction(), false);
@@ -148,7 +155,7 @@ class TrafficPlugin : public oclgrind::Plugin {
   std::ofstream out_;
   oclgrind::Size3 local_size_;
   Traffic loads_, stores_;
-  std::uint64_t fma_ = 0;
+  std::uint64_t fma_ = 0, divisions_ = 0;
   std::map<Access, Places> accesses_;  // of this group
   std::map<std::tuple<std::size_t, std::uint64_t, bool>, std::uint32_t> times_;
   std::unordered_map<const llvm::Function*, bool> is_fma_;

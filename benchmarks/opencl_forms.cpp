@@ -1,5 +1,5 @@
-// Runs one form of kernel as it is laid out for a card, on the first OpenCL device, and compares the
-// result with the host's. Built and run by benchmarks/opencl_kernels.py.
+// Runs one form of kernel as it is laid out for a card, on the first OpenCL device, and compares
+// the result with the host's. Built and run by benchmarks/opencl_kernels.py.
 //   opencl_forms             names of all
 //   opencl_forms softmax     this one
 #include <fmt/format.h>
@@ -88,7 +88,9 @@ std::vector<Form> all_forms() {
        {inc_subtensor(a, {i}, b)},
        {numbers({300, 100}, 1), indices(200, 300), numbers({200, 100}, 2)}},
       {"concatenate", {a, b}, {concatenate({a, b}, 1)}, two({100, 150}, {100, 90})},
-      {"slice", {a, b}, {set_subtensor(a, {IndexItem::range(10, 90)}, b)},
+      {"slice",
+       {a, b},
+       {set_subtensor(a, {IndexItem::range(10, 90)}, b)},
        two({100, 200}, {80, 200})},
   };
 }

@@ -61,7 +61,7 @@ def build():
     )
     run(
         ["g++", "-O2", "-std=c++17", "-fno-rtti", "-shared", "-fPIC", "-I/usr/lib/llvm-14/include"]
-        + [HERE / "oclgrind_traffic.cpp", "-o", plugin, "-loclgrind"]
+        + [HERE / "oclgrind_traffic.cpp", "-o", plugin, "-loclgrind", "-lLLVM-14"]
     )
     (WORK / "oclgrind.icd").write_text("/usr/lib/oclgrind/liboclgrind-rt-icd.so\n")
     return forms, plugin
@@ -150,6 +150,7 @@ def rows(form, found):
             ratio(loads["moved"], loads["asked"]),
             ratio(stores["moved"], stores["asked"]),
             ratio(moved, loads["touched"] + stores["touched"]),
+            ratio(4 * one["divisions"], one["asked"]),
             ratio(one["fma"], loads["local"]),
             ratio(loads["passes"] + stores["passes"], loads["least_passes"] + stores["least_passes"]),
         )
@@ -158,7 +159,7 @@ def rows(form, found):
 
 HEAD = (
     "form", "kernel", "items", "sm_80", "gfx90a", "waves", "moved/asked", "loads", "stores",
-    "moved/touched", "fma/local", "bank passes",
+    "moved/touched", "divisions", "fma/local", "bank passes",
 )  # fmt: skip
 
 
