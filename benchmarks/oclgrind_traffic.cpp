@@ -100,6 +100,7 @@ class TrafficPlugin : public oclgrind::Plugin {
     for (const auto& [access, places] : accesses_) count(access, places);
     accesses_.clear();
     times_.clear();
+    last_store_.clear();
   }
 
  private:
@@ -111,11 +112,28 @@ class TrafficPlugin : public oclgrind::Plugin {
     if (space != oclgrind::AddrSpaceGlobal && space != oclgrind::AddrSpaceLocal) return;
     const oclgrind::Size3 id = item->getLocalID();
     const std::size_t lane = id.x + local_size_.x * (id.y + local_size_.y * id.z);
-    const auto instruction = reinterpret_cast<std::uint64_t>(item->getCurrentInstruction());
-    // A vector is moved element by element.
-    const auto key = std::tuple(lane, instruction, store);
-    accesses_[{instruction, lane / kLanes, times_[key]++, space == oclgrind::AddrSpaceLocal, store}]
-        .emplace_back(address, size);
+    const llvm::Instruction* const at = item->getCurrentInstruction();
+    if (store && splits(at, lane)) {
+      if (!llvm::isa<llvm::UndefValue>(at->getOperand(0)))
+        accesses_[last_store_[lane].access].emplace_back(address, size);
+      return;
+    }
+    const auto instruction = reinterpret_cast<std::uint64_t>(at);
+    const Access access{instruction, lane / kLanes, times_[{lane, instruction, store}]++,
+                        space == oclgrind::AddrSpaceLocal, store};
+    if (store) last_store_[lane] = {at, access};
+    // What is not there is a vector whose elements follow.
+    Places& places = accesses_[access];
+    if (!store || !llvm::isa<llvm::UndefValue>(at->getOperand(0)))
+      places.emplace_back(address, size);
+  }
+
+  /// Whether a store is of an element of a vector, which Oclgrind stores one by one.
+  bool splits(const llvm::Instruction* at, std::size_t lane) {
+    const auto last = last_store_.find(lane);
+    return last != last_store_.end() && last->second.instruction != at && at->getDebugLoc() &&
+           last->second.instruction->getDebugLoc() == at->getDebugLoc() &&
+           llvm::isa<llvm::UndefValue>(last->second.instruction->getOperand(0));
   }
 
   void count(const Access& access, const Places& places) {
@@ -158,6 +176,11 @@ class TrafficPlugin : public oclgrind::Plugin {
   std::uint64_t fma_ = 0, divisions_ = 0;
   std::map<Access, Places> accesses_;  // of this group
   std::map<std::tuple<std::size_t, std::uint64_t, bool>, std::uint32_t> times_;
+  struct LastStore {
+    const llvm::Instruction* instruction;
+    Access access;
+  };
+  std::unordered_map<std::size_t, LastStore> last_store_;  // by item
   std::unordered_map<const llvm::Function*, bool> is_fma_;
   std::map<std::uint64_t, std::size_t> programs_;
 };
