@@ -9,6 +9,7 @@
 #include "backend/opencl/opencl_expr.h"
 #include "backend/opencl/opencl_library_table.h"
 #include "backend/opencl/opencl_queues.h"
+#include "backend/opencl/tile_times.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/pages.h"
@@ -232,7 +233,8 @@ bool opencl_has_op(const OpDef& op) {
 OpenClDevice::OpenClDevice(OpenClFound found)
     : context_(std::make_shared<OpenClContext>(std::move(found))),
       kernels_(std::make_shared<OpenClKernels>(context_)),
-      info_(describe_found(context_->found())) {}
+      info_(describe_found(context_->found())),
+      tiles_(std::make_unique<TileTimes>(*this)) {}
 OpenClDevice::~OpenClDevice() = default;
 
 LibraryTable OpenClDevice::library() const { return opencl_library_table(); }
