@@ -267,6 +267,35 @@ TEST_F(OpenClFunctions, TheFastestTileIsMeasuredOnceAndKept) {
   EXPECT_EQ(other.allocated(), 0u);
 }
 
+TEST_F(OpenClFunctions, WhatIsAddedToRowsComesInTheOrderOfTheIndices) {
+  Expr x = matrix("x"), y = matrix("y"), i = lvector("i");
+  const Expr added = inc_subtensor(x, {i}, y), set = set_subtensor(x, {i}, y);
+  for (const auto& [rows, columns, count] :
+       {std::tuple(40, 5, 3000), {3, 70, 600}, {1000, 1, 512}, {7, 3, 1}, {2, 0, 5}, {5, 4, 0}}) {
+    const Array before = random_array({rows, columns}, 1), by = random_array({count, columns}, 2);
+    Array which = Array::zeros(DType::I64, {count});
+    for (std::int64_t k = 0; k < count; ++k) which.set_int(k, (k * k + 7 * k) % rows);
+    std::vector<float> sum(rows * columns), last(rows * columns);
+    for (std::int64_t k = 0; k < rows * columns; ++k)
+      sum[k] = last[k] = static_cast<float>(before.at_double(k));
+    for (std::int64_t k = 0; k < count; ++k)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const std::int64_t to = (k * k + 7 * k) % rows * columns + c;
+        last[to] = static_cast<float>(by.at_double(k * columns + c));
+        sum[to] += last[to];
+      }
+    const auto check = [&](const std::vector<Array>& got) {
+      for (std::int64_t k = 0; k < rows * columns; ++k) {
+        ASSERT_EQ(got[0].at_double(k), sum[k]) << rows << " rows, element " << k;
+        ASSERT_EQ(got[1].at_double(k), last[k]) << rows << " rows, element " << k;
+      }
+    };
+    check(function({x, i, y}, {added, set}, {.device = "opencl:0"}).call({before, which, by}));
+    const AsCard card(device().found());
+    check(function({x, i, y}, {added, set}).call({before, which, by}));
+  }
+}
+
 TEST_F(OpenClFunctions, PaddingTakesNoPart) {
   Expr x = tensor4("x"), w = tensor4("w");
   Array filters = random_array({2, 1, 3, 3}, 2);

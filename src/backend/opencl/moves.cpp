@@ -1,7 +1,10 @@
 // What moves elements: joined values, slices, rows by indices.
 #include "backend/native/slice_place.h"
+#include "backend/opencl/opencl_helpers.h"
+#include "backend/opencl/opencl_mapping.h"
 #include "backend/opencl/routine_call.h"
 #include "backend/opencl/routines.h"
+#include "backend/opencl/sorted_rows.h"
 
 namespace snug::opencl_routines {
 namespace {
@@ -134,6 +137,20 @@ void add_indices(std::size_t indices, std::string& parameters, std::string& begi
   }
 }
 
+/// The parameters that `divided` takes besides n, for numbers below `count`.
+constexpr const char* kBlockParameters = "const long block, const uint by, const int down, ";
+void add_block(std::vector<OpenClArg>& all, std::int64_t block, std::int64_t count) {
+  const Divisor d = divisor_of(block);
+  const bool fits = count <= INT32_MAX && block <= INT32_MAX;
+  all.push_back(OpenClArg::int64(block));
+  all.push_back(OpenClArg::int32(static_cast<std::int32_t>(d.factor)));
+  all.push_back(OpenClArg::int32(fits ? d.shift : -1));
+}
+void add_block(OpenClText& text) {
+  text.args.insert(text.args.end(), {OpenClKind::Long, OpenClKind::Int, OpenClKind::Int});
+  text.helpers["divided"] = opencl_helper("divided");
+}
+
 /// x[i0, i1, ...], one item per element of the result.
 class GatherCall : public OpenClRoutine {
  public:
@@ -148,12 +165,13 @@ class GatherCall : public OpenClRoutine {
     text.args = {OpenClKind::Memory, OpenClKind::Memory};
     std::string begin;
     add_indices(indices_, parameters, begin, text.args);
-    text.args.insert(text.args.end(), {OpenClKind::Long, OpenClKind::Long});
+    add_block(text);
+    text.args.push_back(OpenClKind::Long);
     text.body =
-        head_of(parameters + "const long block, const long count") + begin +
+        head_of(parameters + kBlockParameters + "const long count") + begin +
         fmt::format(
-            "  const long l = e / block;\n  const long i = x0 + {} * block + e % "
-            "block, o = y0 + e;\n  {}\n}}\n",
+            "  const long l = divided(e, block, by, down);\n"
+            "  const long i = x0 + {} * block + e - l * block, o = y0 + e;\n  {}\n}}\n",
             row_text(indices_), opencl_store(t, "y", "o", opencl_load(t, "x", "i"), text.helpers));
     add(std::move(text));
   }
@@ -167,7 +185,7 @@ class GatherCall : public OpenClRoutine {
       all.push_back(OpenClArg::int64(shape[k]));
     }
     const std::int64_t count = product(args.out_desc[0].shape);
-    all.push_back(OpenClArg::int64(block));
+    add_block(all, block, count + kItems);
     all.push_back(OpenClArg::int64(count));
     queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
   }
@@ -176,60 +194,100 @@ class GatherCall : public OpenClRoutine {
   std::size_t indices_;
 };
 
-/// scatter_add and scatter_set. An item has a column and a share of the rows, and goes through all
-/// indices: what comes to one place comes in order, so that results have the same bits every time.
+/// scatter_add and scatter_set. Indices are sorted, and an item has a column of a row and all that
+/// comes to it, in the order of the indices: so results have the same bits every time.
 class ScatterCall : public OpenClRoutine {
  public:
   ScatterCall(const CallSite& site, bool adds) : OpenClRoutine(site), indices_(site.in.size() - 2) {
     const DType t = adds ? site.out[0].dtype : bits_of(site.out[0].dtype);
     add(copy_text(t, site.out[0].shape.size(), false));
-    OpenClText text;
-    text.name = fmt::format("snug_scatter_{}_{}_{}", adds ? "add" : "set", name_of(t), indices_);
-    text.local = {kItems, 1, 1};
-    std::string parameters =
-        fmt::format("__global {0}* x, const long x0, __global const {0}* y, const long y0, ",
-                    opencl_memory_type(t));
-    text.args = {OpenClKind::Memory, OpenClKind::Memory};
-    std::string begin = "  x += x0;\n  y += y0;\n";
-    add_indices(indices_, parameters, begin, text.args);
-    text.args.insert(text.args.end(), 4, OpenClKind::Long);
-    std::string value = opencl_load(t, "y", "from");
-    if (adds) value = sum_text(t, opencl_load(t, "x", "to"), value);
-    text.body = head_of(parameters +
-                        "const long block, const long shares, const long rows, const long count") +
-                begin +
-                fmt::format(
-                    "  const long column = e % block, share = e / block;\n"
-                    "  for (long l = 0; l < rows; ++l) {{\n    const long row = {};\n"
-                    "    if (row % shares != share) continue;\n"
-                    "    const long to = row * block + column, from = l * block + column;\n"
-                    "    {}\n  }}\n}}\n",
-                    row_text(indices_), opencl_store(t, "x", "to", value, text.helpers));
-    add(std::move(text));
+    std::string parameters, begin;
+    std::vector<OpenClKind> kinds;
+    add_indices(indices_, parameters, begin, kinds);
+    sorted_ = std::make_unique<SortedRows>(device().kernels(), parameters, kinds, begin,
+                                           row_text(indices_));
+    workspace = SortedRows::bytes(product(site.in[2].shape));
+    add(text(t, adds));
   }
+
+  void make_ready() const override {
+    OpenClRoutine::make_ready();
+    sorted_->make_ready();
+  }
+
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ArgDesc& x = args.out_desc[0];
     if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
     std::int64_t block = 1, all_rows = 1;
     for (std::size_t k = 0; k < x.shape.size(); ++k)
       (k < indices_ ? all_rows : block) *= x.shape[k];
-    const std::int64_t rows = product(args.in_desc[2].shape);
-    if (block == 0 || rows == 0) return;
-    constexpr std::int64_t kParallel = 1 << 14;  // items
-    const std::int64_t shares =
-        std::clamp<std::int64_t>(std::min(kParallel / block, all_rows), 1, 1024);
-    std::vector<OpenClArg> all{out(args, 0), in(args, 1)};
+    const std::int64_t rows = product(args.in_desc[2].shape), count = rows * block;
+    if (count == 0) return;
+    SNUG_CHECK(all_rows <= UINT32_MAX, "rows by indices of an array with {} rows", all_rows);
+    std::vector<OpenClArg> indices;
     for (std::size_t k = 0; k < indices_; ++k) {
-      all.push_back(in(args, 2 + k));
-      all.push_back(OpenClArg::int64(x.shape[k]));
+      indices.push_back(in(args, 2 + k));
+      indices.push_back(OpenClArg::int64(x.shape[k]));
     }
-    for (const std::int64_t n : {block, shares, rows, block * shares})
-      all.push_back(OpenClArg::int64(n));
-    queues.launch(*kernels_[1], all, {groups_of(block * shares, kItems), 1, 1});
+    sorted_->ask(queues, args.workspace, rows, indices);
+    std::vector<OpenClArg> all{out(args, 0), in(args, 1),
+                               OpenClArg::memory(args.workspace, sizeof(std::uint64_t)),
+                               OpenClArg::int64(rows)};
+    add_block(all, block, count + kItems);
+    all.push_back(OpenClArg::int64(count));
+    queues.launch(*kernels_[1], all, {groups_of(count, kItems), 1, 1});
   }
 
  private:
+  static OpenClText text(DType t, bool adds) {
+    OpenClText out;
+    out.name = fmt::format("snug_scatter_{}_{}", adds ? "add" : "set", name_of(t));
+    out.local = {kItems, 1, 1};
+    const std::string parameters = fmt::format(
+        "__global {0}* x, const long x0, __global const {0}* y, const long y0, __global const "
+        "ulong* words, const long words0, const long rows, {1}const long count",
+        opencl_memory_type(t), kBlockParameters);
+    out.args = {OpenClKind::Memory, OpenClKind::Memory, OpenClKind::Memory, OpenClKind::Long};
+    add_block(out);
+    out.args.push_back(OpenClKind::Long);
+    // The first of a row does all of it; of what is set the last counts.
+    const std::string from = opencl_load(t, "y", "(words[at] & 0xffffffffUL) * block + column");
+    const std::string set = opencl_store(t, "x", "to", "value", out.helpers);
+    const std::string type = opencl_sum_type(t);
+    const std::string step = adds ? fmt::format("value = {};", rounded_sum(t, from, out.helpers))
+                                  : fmt::format("value = {};", from);
+    out.body = head_of(parameters) +
+               fmt::format(
+                   "  words += words0;\n  x += x0;\n  y += y0;\n"
+                   "  long at = divided(e, block, by, down);\n"
+                   "  const long column = e - at * block;\n"
+                   "  const ulong row = words[at] >> 32;\n"
+                   "  if (at > 0 && words[at - 1] >> 32 == row) return;\n"
+                   "  const long to = row * block + column;\n"
+                   "  {} value = {};\n"
+                   "  for (; at < rows && words[at] >> 32 == row; ++at) {}\n  {}\n}}\n",
+                   type, adds ? opencl_load(t, "x", "to") : "0", step, set);
+    return out;
+  }
+
+  /// `value` and another one, as if it were kept in memory in between.
+  static std::string rounded_sum(DType t, const std::string& other,
+                                 std::map<std::string, std::string>& helpers) {
+    const std::string sum = sum_text(t, "value", other);
+    if (t == DType::F16) {
+      helpers["round_half"] = opencl_helper("round_half");
+      return fmt::format("round_half({})", sum);
+    }
+    if (t == DType::BF16) {
+      helpers["bfloat"] = opencl_helper("bfloat");
+      helpers["round_bfloat"] = opencl_helper("round_bfloat");
+      return fmt::format("round_bfloat({})", sum);
+    }
+    return sum;
+  }
+
   std::size_t indices_;
+  std::unique_ptr<SortedRows> sorted_;
 };
 
 }  // namespace
