@@ -52,7 +52,7 @@ std::vector<Form> all_forms() {
   const Expr conv = conv2d(x, w, {.border_mode = "half"});
   const Expr pooled = pool(x, {.window = {2, 2}});
   const auto conv_grad = [&](const Expr& by) { return grad(sum(conv * conv), by); };
-  const Array images = numbers({2, 16, 16, 16}, 1), filters = numbers({32, 16, 3, 3}, 2);
+  const Array images = numbers({1, 8, 32, 32}, 1), filters = numbers({64, 8, 3, 3}, 2);
   const auto two = [](const Dims& m, const Dims& n) {
     return std::vector<Array>{numbers(m, 1), numbers(n, 2)};
   };

@@ -267,6 +267,26 @@ TEST_F(OpenClFunctions, TheFastestTileIsMeasuredOnceAndKept) {
   EXPECT_EQ(other.allocated(), 0u);
 }
 
+TEST_F(OpenClFunctions, ProductsAreMeasuredBeforeTheyRunOnACard) {
+  OpenClFound found = device().found();
+  found.gpu = true;
+  found.name = "card:0";
+  found.most_items = 64;  // of the tiles two remain
+  Expr a = matrix("a"), b = matrix("b"), x = tensor4("x"), w = tensor4("w");
+  const Expr y = conv2d(x, w);
+  const std::vector<Array> arguments = {random_array({300, 260}, 1), random_array({300, 260}, 2),
+                                        random_array({9, 16, 20, 20}, 3),
+                                        random_array({40, 16, 5, 5}, 4)};
+  const std::vector<Array> host = function({a, b, x, w}, {dot(a, transpose(b)), y}).call(arguments);
+  const auto card = std::make_shared<OpenClDevice>(found);
+  card->tiles().allow(60);
+  set_devices(host_and({card}), [](std::uint32_t, const Node&) { return DeviceId{1}; });
+  const std::vector<Array> got = function({a, b, x, w}, {dot(a, transpose(b)), y}).call(arguments);
+  set_devices(nullptr);
+  expect_close(host, got, 2e-5);
+  EXPECT_EQ(card->tiles().count(), 2u);
+}
+
 TEST_F(OpenClFunctions, WhatIsAddedToRowsComesInTheOrderOfTheIndices) {
   Expr x = matrix("x"), y = matrix("y"), i = lvector("i");
   const Expr added = inc_subtensor(x, {i}, y), set = set_subtensor(x, {i}, y);

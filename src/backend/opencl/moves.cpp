@@ -5,6 +5,7 @@
 #include "backend/opencl/routine_call.h"
 #include "backend/opencl/routines.h"
 #include "backend/opencl/sorted_rows.h"
+#include "backend/opencl/spec_forms.h"
 
 namespace snug::opencl_routines {
 namespace {
@@ -34,90 +35,133 @@ DType bits_of(DType t) {
   }
 }
 
-/// One item per element of an array of `rank` axes: to[..] = from[..], or to[..] += from[..].
-OpenClText copy_text(DType t, std::size_t rank, bool adds) {
-  if (!adds) t = bits_of(t);
-  OpenClText out;
-  out.name = fmt::format("snug_{}_{}_r{}", adds ? "add" : "copy", name_of(t), rank);
-  out.local = {kItems, 1, 1};
-  std::string parameters =
-      fmt::format("__global {0}* to, const long to0, __global const {0}* from, const long from0, ",
-                  opencl_memory_type(t));
-  out.args = {OpenClKind::Memory, OpenClKind::Memory};
-  std::string places = "  long rest = e, a = to0, b = from0;\n";
-  for (std::size_t k = 0; k < rank; ++k) {
-    parameters += fmt::format("const long n{0}, const long t{0}, const long f{0}, ", k);
-    out.args.insert(out.args.end(), 3, OpenClKind::Long);
+/// to[..] = from[..], or to[..] += from[..].
+class Copy {
+ public:
+  /// Between arrays of at most these sizes.
+  Copy(const OpenClDevice& device, const ArgDesc& to, const ArgDesc& from, bool adds) {
+    const std::vector<std::int64_t> ints = ints_of(to, from);
+    any_.emplace(spec(to, adds, false), ints, device.found(), device.kernels());
+    if (device.found().gpu && is_dense(to, from))
+      dense_.emplace(spec(to, adds, true), ints, device.found(), device.kernels());
   }
-  for (std::size_t k = rank; k-- > 0;)
-    places += fmt::format(
-        "  {{\n    const long i = rest % n{0};\n    rest /= n{0};\n    a += i * t{0};\n"
-        "    b += i * f{0};\n  }}\n",
-        k);
-  out.args.push_back(OpenClKind::Long);
-  std::string value = opencl_load(t, "from", "b");
-  if (adds) value = sum_text(t, opencl_load(t, "to", "a"), value);
-  out.body = head_of(parameters + "const long count") + places + "  " +
-             opencl_store(t, "to", "a", value, out.helpers) + "\n}\n";
-  return out;
-}
+  void make_ready() const {
+    any_->make_ready();
+    if (dense_) dense_->make_ready();
+  }
+  void ask(OpenClQueues& queues, const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_desc,
+           std::byte* from) const {
+    std::byte* const operands[] = {from, to, to};
+    const SpecForms& forms = dense_ && is_dense(to_desc, from_desc) ? *dense_ : *any_;
+    forms.ask(queues, operands, ints_of(to_desc, from_desc), nullptr);
+  }
 
-/// Asks for it; `to` and `from` are where the descriptions begin.
-void ask_copy(OpenClQueues& queues, const OpenClKernel& kernel, const ArgDesc& to_desc,
-              const std::byte* to, const ArgDesc& from_desc, const std::byte* from) {
-  const std::int64_t width = size_of(to_desc.dtype);
-  std::vector<OpenClArg> all{OpenClArg::memory(to, width), OpenClArg::memory(from, width)};
-  for (std::size_t k = 0; k < to_desc.shape.size(); ++k)
-    for (const std::int64_t n : {to_desc.shape[k], to_desc.strides[k], from_desc.strides[k]})
-      all.push_back(OpenClArg::int64(n));
-  const std::int64_t count = product(to_desc.shape);
-  all.push_back(OpenClArg::int64(count));
-  queues.launch(kernel, all, {groups_of(count, kItems), 1, 1});
-}
+ private:
+  /// Whether elements along the last axis lie beside each other.
+  static bool is_dense(const ArgDesc& to, const ArgDesc& from) {
+    return !to.shape.empty() && to.strides.back() == 1 && from.strides.back() == 1;
+  }
+  static KernelSpec spec(const ArgDesc& to, bool adds, bool dense) {
+    const DType t = adds ? to.dtype : bits_of(to.dtype);
+    KernelSpec s;
+    s.name = fmt::format("{}_{}_r{}", adds ? "add_to" : "copy", name_of(t), to.shape.size());
+    KernelSpec::AxisValues strides;
+    for (std::size_t k = 0; k < to.shape.size(); ++k) {
+      s.extents.push_back(KernelSpec::kRuntime);
+      strides.push_back(dense && k + 1 == to.shape.size() ? 1
+                                                          : KernelSpec::Operand::kRuntimeStride);
+    }
+    s.outer = static_cast<std::uint32_t>(to.shape.size());
+    s.operands = {{t, false, strides, -1}, {t, false, strides, -1}, {t, true, strides, 1}};
+    const auto instr = [&](Prim p, std::uint32_t a, std::uint32_t b, std::int64_t integer) {
+      Instr in{p, t, a, b};
+      in.integer = integer;
+      s.body.push_back(in);
+      return static_cast<std::uint32_t>(s.body.size() - 1);
+    };
+    std::uint32_t value = instr(Prim::Load, 0, 0, 0);
+    if (adds) value = instr(Prim::Add, instr(Prim::Load, 0, 0, 1), value, 0);
+    instr(Prim::Store, value, 0, 2);
+    s.phases = {{0, static_cast<std::uint32_t>(s.body.size()), false}};
+    return s;
+  }
+  static std::vector<std::int64_t> ints_of(const ArgDesc& to, const ArgDesc& from) {
+    std::vector<std::int64_t> ints(to.shape.begin(), to.shape.end());
+    for (const ArgDesc* d : {&from, &to, &to})
+      ints.insert(ints.end(), d->strides.begin(), d->strides.end());
+    return ints;
+  }
+
+  std::optional<SpecForms> any_, dense_;
+};
 
 class ConcatenateCall : public OpenClRoutine {
  public:
   explicit ConcatenateCall(const CallSite& site)
       : OpenClRoutine(site), axis_(site.node->attrs.integer("axis")) {
-    add(copy_text(site.out[0].dtype, site.out[0].shape.size(), false));
+    for (const ArgDesc& part : site.in) copies_.emplace_back(device(), site.out[0], part, false);
+  }
+  void make_ready() const override {
+    for (const Copy& copy : copies_) copy.make_ready();
   }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     ArgDesc part = args.out_desc[0];
     const std::int64_t step = part.strides[axis_] * size_of(part.dtype);
-    const std::byte* to = args.out[0];
+    std::byte* to = args.out[0];
     for (std::size_t i = 0; i < args.in_count; ++i) {
       part.shape[axis_] = args.in_desc[i].shape[axis_];
-      ask_copy(queues, *kernels_[0], part, to, args.in_desc[i], args.in[i]);
+      copies_[i].ask(queues, part, to, args.in_desc[i], args.in[i]);
       to += part.shape[axis_] * step;
     }
   }
 
  private:
   std::int64_t axis_;
+  std::vector<Copy> copies_;
 };
 
 /// slice_set and slice_inc: output 0 is x with y written or added where the slice is.
 class SliceCall : public OpenClRoutine {
  public:
   SliceCall(const CallSite& site, bool adds)
-      : OpenClRoutine(site), spec_(site.node->attrs.ints("spec")) {
-    const ArgDesc& x = site.out[0];
-    add(copy_text(x.dtype, x.shape.size(), false));
-    std::size_t axes = 0;
-    for (std::size_t k = 0; k < x.shape.size(); ++k)
-      axes += k * 4 >= spec_.size() || spec_[k * 4] != 1;
-    add(copy_text(x.dtype, axes, adds));
+      : OpenClRoutine(site),
+        spec_(site.node->attrs.ints("spec")),
+        whole_(device(), site.out[0], site.in[0], false),
+        slice_(device(), part_of(site.out[0]), stretched(site.in[1], part_of(site.out[0])), adds) {}
+  void make_ready() const override {
+    whole_.make_ready();
+    slice_.make_ready();
   }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ArgDesc& x = args.out_desc[0];
     const auto [part, offset] = native::place_slice(spec_, x, args.size_values);
-    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
-    ask_copy(queues, *kernels_[1], part, args.out[0] + offset * size_of(x.dtype),
-             native::stretch(args.in_desc[1], part.shape), args.in[1]);
+    if (!args.in_place) whole_.ask(queues, x, args.out[0], args.in_desc[0], args.in[0]);
+    slice_.ask(queues, part, args.out[0] + offset * size_of(x.dtype),
+               native::stretch(args.in_desc[1], part.shape), args.in[1]);
   }
 
  private:
+  /// y, which may be smaller than the slice is at most.
+  static ArgDesc stretched(const ArgDesc& y, const ArgDesc& part) {
+    ArgDesc out{y.dtype, part.shape, {}};
+    const std::size_t missing = part.shape.size() - y.shape.size();
+    for (std::size_t k = 0; k < part.shape.size(); ++k)
+      out.strides.push_back(k < missing || y.shape[k - missing] == 1 ? 0 : y.strides[k - missing]);
+    return out;
+  }
+  /// What a slice is at most.
+  ArgDesc part_of(const ArgDesc& x) const {
+    ArgDesc part{x.dtype, {}, {}};
+    for (std::size_t k = 0; k < x.shape.size(); ++k) {
+      if (k * 4 < spec_.size() && spec_[k * 4] == 1) continue;
+      part.shape.push_back(x.shape[k]);
+      part.strides.push_back(x.strides[k]);
+    }
+    return part;
+  }
+
   Attrs::Ints spec_;
+  Copy whole_, slice_;
 };
 
 // The row of an array that index tuple l names.
@@ -200,7 +244,7 @@ class ScatterCall : public OpenClRoutine {
  public:
   ScatterCall(const CallSite& site, bool adds) : OpenClRoutine(site), indices_(site.in.size() - 2) {
     const DType t = adds ? site.out[0].dtype : bits_of(site.out[0].dtype);
-    add(copy_text(t, site.out[0].shape.size(), false));
+    whole_.emplace(device(), site.out[0], site.in[0], false);
     std::string parameters, begin;
     std::vector<OpenClKind> kinds;
     add_indices(indices_, parameters, begin, kinds);
@@ -212,12 +256,13 @@ class ScatterCall : public OpenClRoutine {
 
   void make_ready() const override {
     OpenClRoutine::make_ready();
+    whole_->make_ready();
     sorted_->make_ready();
   }
 
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ArgDesc& x = args.out_desc[0];
-    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
+    if (!args.in_place) whole_->ask(queues, x, args.out[0], args.in_desc[0], args.in[0]);
     std::int64_t block = 1, all_rows = 1;
     for (std::size_t k = 0; k < x.shape.size(); ++k)
       (k < indices_ ? all_rows : block) *= x.shape[k];
@@ -235,7 +280,7 @@ class ScatterCall : public OpenClRoutine {
                                OpenClArg::int64(rows)};
     add_block(all, block, count + kItems);
     all.push_back(OpenClArg::int64(count));
-    queues.launch(*kernels_[1], all, {groups_of(count, kItems), 1, 1});
+    queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
   }
 
  private:
@@ -287,6 +332,7 @@ class ScatterCall : public OpenClRoutine {
   }
 
   std::size_t indices_;
+  std::optional<Copy> whole_;
   std::unique_ptr<SortedRows> sorted_;
 };
 

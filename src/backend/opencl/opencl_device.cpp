@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/opencl/emit_opencl.h"
 #include "backend/opencl/opencl_expr.h"
 #include "backend/opencl/opencl_library_table.h"
 #include "backend/opencl/opencl_queues.h"
+#include "backend/opencl/spec_forms.h"
 #include "backend/opencl/tile_times.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -119,75 +119,21 @@ class OpenClStaging : public StagingMemory {
   ClMemory memory_;
 };
 
-/// A fused loop nest, in one or two forms.
+/// A fused loop nest.
 class OpenClSpecCall : public OpenClCall {
  public:
-  OpenClSpecCall(const KernelSpec& spec, std::vector<OpenClMapping> mappings,
-                 OpenClKernels& kernels)
-      : spec_(spec), mappings_(std::move(mappings)), ints_(runtime_ints(spec)) {
-    for (const OpenClMapping& m : mappings_) kernels_.push_back(kernels.add(emit_opencl(spec, m)));
-    if (mappings_[0].ints_in_memory) workspace = (ints_.size() * 8 + kBlock - 1) / kBlock * kBlock;
+  OpenClSpecCall(const KernelSpec& spec, std::span<const std::int64_t> ints,
+                 const OpenClFound& device, OpenClKernels& kernels)
+      : forms_(spec, ints, device, kernels) {
+    workspace = forms_.workspace();
   }
-
+  void make_ready() const override { forms_.make_ready(); }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
-    const std::size_t form = choose(args);
-    const OpenClMapping& m = mappings_[form];
-    std::vector<OpenClArg> all;
-    all.reserve(spec_.operands.size() + ints_.size() + 2 * spec_.rank() + 2);
-    for (std::size_t o = 0; o < spec_.operands.size(); ++o)
-      all.push_back(OpenClArg::memory(args.in[o], size_of(spec_.operands[o].dtype)));
-    if (m.ints_in_memory) {
-      write_ints(queues, args);
-      all.push_back(OpenClArg::memory(args.workspace, 8));
-    } else {
-      for (const std::uint32_t i : ints_)
-        all.push_back(m.wide ? OpenClArg::int64(args.ints[i]) : OpenClArg::int32(args.ints[i]));
-    }
-    for (const std::uint32_t axis : divisor_axes(spec_, m)) {
-      const bool in_vectors = axis + 1 == spec_.rank();
-      const Divisor d = divisor_of(args.ints[axis] / (in_vectors ? m.vector : 1));
-      all.push_back(OpenClArg::int32(static_cast<std::int32_t>(d.factor)));
-      all.push_back(OpenClArg::int32(d.shift));
-    }
-    std::int64_t points = 1;
-    for (std::size_t axis = 0; axis < spec_.outer; ++axis) points *= args.ints[axis];
-    all.push_back(OpenClArg::int64(points / m.vector));
-    queues.launch(*kernels_[form], all, {groups(m, args.ints, points), 1, 1});
+    forms_.ask(queues, args.in, args.ints, args.workspace);
   }
 
  private:
-  static constexpr std::size_t kBlock = 128;  // bytes that a fill command carries
-
-  std::size_t choose(const RunArgs& args) const {
-    return mappings_.size() > 1 && allows_vectors(spec_, mappings_[1], args.ints, args.in);
-  }
-
-  std::int64_t groups(const OpenClMapping& m, std::span<const std::int64_t> ints,
-                      std::int64_t points) const {
-    const auto groups_of = [](std::int64_t n, std::int64_t each) { return (n + each - 1) / each; };
-    if (m.kind == OpenClMapping::Kind::Group) return points;
-    if (m.kind != OpenClMapping::Kind::Tile)
-      return groups_of(points / m.vector, static_cast<std::int64_t>(m.items));
-    const std::size_t last = spec_.rank() - 1;
-    if (points == 0) return 0;
-    constexpr std::int64_t kSide = OpenClMapping::kSide;
-    return points / ints[last] / ints[m.across] * groups_of(ints[last], kSide) *
-           groups_of(ints[m.across], kSide);
-  }
-
-  /// By fills, which take what they are given along.
-  void write_ints(OpenClQueues& queues, const RunArgs& args) const {
-    for (std::size_t k = 0; k < ints_.size(); k += kBlock / 8) {
-      std::int64_t block[kBlock / 8] = {};
-      for (std::size_t j = 0; j < kBlock / 8 && k + j < ints_.size(); ++j)
-        block[j] = args.ints[ints_[k + j]];
-      queues.fill(args.workspace + k * 8, std::as_bytes(std::span(block)), kBlock);
-    }
-  }
-
-  KernelSpec spec_;
-  std::vector<OpenClMapping> mappings_;  // of kernels_, the second where vectors are allowed
-  std::vector<std::uint32_t> ints_;
+  SpecForms forms_;
 };
 
 /// What is not known of a device is that of a small card, or of this processor.
@@ -264,10 +210,7 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node) const {
 std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,
                                                     std::span<const std::int64_t> ints) const {
   context_->require_own_process();
-  std::vector<OpenClMapping> mappings{map_kernel(spec, ints, context_->found())};
-  if (const auto vectors = map_to_vectors(spec, mappings[0], context_->found()))
-    mappings.push_back(*vectors);
-  return std::make_unique<OpenClSpecCall>(spec, std::move(mappings), *kernels_);
+  return std::make_unique<OpenClSpecCall>(spec, ints, context_->found(), *kernels_);
 }
 
 std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::string_view whose,

@@ -15,7 +15,6 @@
 namespace snug {
 namespace {
 
-constexpr double kMostSeconds = 2;  // of a process
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 class Stopwatch {
@@ -62,7 +61,7 @@ std::optional<ProductTile> TileTimes::measure(const std::string& kind,
                                               const Trial& trial) {
   if (const auto there = known(kind, tiles)) return there;
   const std::lock_guard lock(mutex_);
-  if (spent_ >= kMostSeconds || tiles.empty()) return {};
+  if (spent_ >= allowed_ || tiles.empty()) return {};
   std::size_t best = kNone;
   const Stopwatch watch;
   try {
@@ -98,7 +97,7 @@ std::size_t TileTimes::fastest(std::span<const ProductTile> tiles, const Trial& 
   const auto fastest = [&] { return std::min_element(best.begin(), best.end()) - best.begin(); };
   for (int round = 0; round < kRounds; ++round)
     for (std::size_t k = 0; k < tiles.size(); ++k) {
-      if (spent_ + all.seconds() > kMostSeconds) return kNone;
+      if (spent_ + all.seconds() > allowed_) return kNone;
       if (round == 0) {
         trial.ready(k);
         time(k, 1);

@@ -15,7 +15,8 @@ class OpenClDevice;
 class OpenClQueues;
 
 /// Which tile is fastest for a kind of products on a device: measured once, and kept on disk. A
-/// process measures for two seconds at most; what is not known by then, later ones find out.
+/// process measures for two seconds at most, unless it may for longer; what is not known by then,
+/// later ones find out.
 class TileTimes {
  public:
   explicit TileTimes(OpenClDevice& device);
@@ -33,6 +34,10 @@ class TileTimes {
   std::optional<ProductTile> measure(const std::string& kind, std::span<const ProductTile> tiles,
                                      const Trial& trial);
 
+  /// Kinds whose tile is known to this process.
+  std::size_t count() const { return known_.size(); }
+  /// Seconds that this process may measure for.
+  void allow(double seconds) { allowed_ = seconds; }
   /// For tests: all products that are prepared from now on have this tile.
   void force(std::optional<ProductTile> tile) { forced_ = tile; }
   std::optional<ProductTile> forced() const { return forced_; }
@@ -45,7 +50,7 @@ class TileTimes {
   DiskCache disk_;
   LongMutex mutex_;
   std::map<std::string, ProductTile> known_;
-  double spent_ = 0;  // seconds
+  double allowed_ = 2, spent_ = 0;  // seconds
   std::optional<ProductTile> forced_;
 };
 
