@@ -10,6 +10,8 @@
 #include "backend/opencl/find_devices.h"
 #include "backend/opencl/opencl_context.h"
 #include "backend/opencl/opencl_device.h"
+#include "backend/opencl/opencl_queues.h"
+#include "backend/opencl/tile_times.h"
 #include "compile.h"
 #include "error_of.h"
 #include "random_array.h"
@@ -28,10 +30,14 @@ class AsCard {
     OpenClFound found = device;
     found.gpu = true;
     found.name = "card:0";
-    set_devices(host_and({std::make_shared<OpenClDevice>(found)}),
-                [](std::uint32_t, const Node&) { return DeviceId{1}; });
+    device_ = std::make_shared<OpenClDevice>(found);
+    set_devices(host_and({device_}), [](std::uint32_t, const Node&) { return DeviceId{1}; });
   }
   ~AsCard() { set_devices(nullptr); }
+  OpenClDevice& device() const { return *device_; }
+
+ private:
+  std::shared_ptr<OpenClDevice> device_;
 };
 
 class OpenClFunctions : public ::testing::Test {
@@ -196,6 +202,119 @@ TEST_F(OpenClFunctions, ConvolutionsWithTheirGradients) {
     const Expr y = conv2d(x, w, c.options);
     const auto g = grad(sum(sqr(y)), x, w);
     expect_same({x, w}, {y, g[0], g[1]}, {random_array(c.x, 1), random_array(c.w, 2)});
+  }
+}
+
+TEST_F(OpenClFunctions, TilesChangeNoBits) {
+  const AsCard card(device().found());
+  Expr a = matrix("a"), b = matrix("b"), x = tensor4("x"), w = tensor4("w");
+  const Expr y = conv2d(x, w, {.border_mode = "half"});
+  const std::vector<Array> arguments = {random_array({70, 600}, 1), random_array({600, 40}, 2),
+                                        random_array({3, 20, 14, 15}, 3),
+                                        random_array({24, 20, 3, 3}, 4)};
+  const auto run = [&](const std::optional<ProductTile>& tile) {
+    card.device().tiles().force(tile);
+    return function({a, b, x, w}, {dot(a, b), y, grad(sum(y * y), w)}).call(arguments);
+  };
+  const std::vector<Array> want = run({});
+  const std::vector<ProductTile> tiles =
+      candidate_tiles(card.device().found(), DType::F32, {1000, 1000, 1000, 1});
+  EXPECT_GT(tiles.size(), 8u);
+  for (const std::size_t k : {std::size_t{0}, std::size_t{3}, tiles.size() - 1}) {
+    const std::vector<Array> got = run(tiles[k]);
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(0, std::memcmp(want[i].data, got[i].data, want[i].bytes()))
+          << "result " << i << " by tiles of " << tiles[k].rows << " x " << tiles[k].columns;
+  }
+}
+
+TEST_F(OpenClFunctions, SumsOfManyTermsAreCutIntoPartsBySizesAlone) {
+  OpenClFound card = device().found();
+  card.gpu = true;
+  const ProductParts parts = choose_parts(card, {30, 40, 10000, 1});
+  EXPECT_GT(parts.count, 8);
+  EXPECT_GE(parts.count * parts.length, 10000);
+  EXPECT_LT((parts.count - 1) * parts.length, 10000);
+  EXPECT_EQ(choose_parts(card, {3000, 4000, 10000, 1}).count, 1);
+  EXPECT_EQ(choose_parts(card, {30, 40, 100, 1}).count, 1);
+  Expr a = matrix("a"), b = matrix("b");
+  for (const std::int64_t k : {5000, 511})
+    expect_same({a, b}, {dot(transpose(a), b) + 1.0f},
+                {random_array({k, 33}, 1), random_array({k, 7}, 2)});
+}
+
+TEST_F(OpenClFunctions, TheFastestTileIsMeasuredOnceAndKept) {
+  const std::vector<ProductTile> tiles = {{64, 64, 8, 8, 8}, {16, 16, 32, 16, 16}};
+  // The first has a hundred times the work.
+  const auto ask = [](std::size_t tile, OpenClQueues& queues, std::byte* memory) {
+    const std::uint32_t zero = 0;
+    for (int k = 0; k < (tile == 0 ? 100 : 1); ++k)
+      queues.fill(memory, std::as_bytes(std::span(&zero, 1)), 1 << 16);
+  };
+  std::size_t made = 0;
+  const std::string kind = fmt::format("a test of process {}", getpid());
+  const TileTimes::Trial trial{1 << 16, [&](std::size_t) { ++made; }, ask};
+  OpenClDevice one(device().found());
+  EXPECT_FALSE(one.tiles().known(kind, tiles));
+  EXPECT_EQ(one.tiles().measure(kind, tiles, trial), tiles[1]);
+  EXPECT_EQ(made, 2u);
+  EXPECT_EQ(one.tiles().measure(kind, tiles, trial), tiles[1]);
+  EXPECT_EQ(made, 2u);
+  OpenClDevice other(device().found());
+  EXPECT_EQ(other.tiles().known(kind, tiles), tiles[1]);
+  EXPECT_FALSE(other.tiles().known(kind, std::span(tiles).first(1)));  // it is no candidate there
+  // Where there is no room nothing is chosen, nor kept.
+  other.set_limit(1 << 10);
+  EXPECT_FALSE(other.tiles().measure(kind + " again", tiles, trial));
+  EXPECT_EQ(other.allocated(), 0u);
+}
+
+TEST_F(OpenClFunctions, ProductsAreMeasuredBeforeTheyRunOnACard) {
+  OpenClFound found = device().found();
+  found.gpu = true;
+  found.name = "card:0";
+  found.most_items = 64;  // of the tiles two remain
+  Expr a = matrix("a"), b = matrix("b"), x = tensor4("x"), w = tensor4("w");
+  const Expr y = conv2d(x, w);
+  const std::vector<Array> arguments = {random_array({300, 260}, 1), random_array({300, 260}, 2),
+                                        random_array({9, 16, 20, 20}, 3),
+                                        random_array({40, 16, 5, 5}, 4)};
+  const std::vector<Array> host = function({a, b, x, w}, {dot(a, transpose(b)), y}).call(arguments);
+  const auto card = std::make_shared<OpenClDevice>(found);
+  card->tiles().allow(60);
+  set_devices(host_and({card}), [](std::uint32_t, const Node&) { return DeviceId{1}; });
+  const std::vector<Array> got = function({a, b, x, w}, {dot(a, transpose(b)), y}).call(arguments);
+  set_devices(nullptr);
+  expect_close(host, got, 2e-5);
+  EXPECT_EQ(card->tiles().count(), 2u);
+}
+
+TEST_F(OpenClFunctions, WhatIsAddedToRowsComesInTheOrderOfTheIndices) {
+  Expr x = matrix("x"), y = matrix("y"), i = lvector("i");
+  const Expr added = inc_subtensor(x, {i}, y), set = set_subtensor(x, {i}, y);
+  for (const auto& [rows, columns, count] :
+       {std::tuple(40, 5, 3000), {3, 70, 600}, {1000, 1, 512}, {7, 3, 1}, {2, 0, 5}, {5, 4, 0}}) {
+    const Array before = random_array({rows, columns}, 1), by = random_array({count, columns}, 2);
+    Array which = Array::zeros(DType::I64, {count});
+    for (std::int64_t k = 0; k < count; ++k) which.set_int(k, (k * k + 7 * k) % rows);
+    std::vector<float> sum(rows * columns), last(rows * columns);
+    for (std::int64_t k = 0; k < rows * columns; ++k)
+      sum[k] = last[k] = static_cast<float>(before.at_double(k));
+    for (std::int64_t k = 0; k < count; ++k)
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const std::int64_t to = (k * k + 7 * k) % rows * columns + c;
+        last[to] = static_cast<float>(by.at_double(k * columns + c));
+        sum[to] += last[to];
+      }
+    const auto check = [&](const std::vector<Array>& got) {
+      for (std::int64_t k = 0; k < rows * columns; ++k) {
+        ASSERT_EQ(got[0].at_double(k), sum[k]) << rows << " rows, element " << k;
+        ASSERT_EQ(got[1].at_double(k), last[k]) << rows << " rows, element " << k;
+      }
+    };
+    check(function({x, i, y}, {added, set}, {.device = "opencl:0"}).call({before, which, by}));
+    const AsCard card(device().found());
+    check(function({x, i, y}, {added, set}).call({before, which, by}));
   }
 }
 

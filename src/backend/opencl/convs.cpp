@@ -1,7 +1,7 @@
 #include "backend/native/conv.h"
 #include "backend/opencl/routine_call.h"
 #include "backend/opencl/routines.h"
-#include "backend/opencl/tiled_product.h"
+#include "backend/opencl/tiled_call.h"
 
 namespace snug::opencl_routines {
 namespace {
@@ -51,17 +51,24 @@ std::string places(std::string text, const char* index) {
 
 /// A convolution or a gradient of it, as products of matrices, one per group. Operands are a and b
 /// in the order of the op; the first matrix is of filters, or of what comes from behind.
-class ConvCall : public OpenClRoutine {
+class ConvCall : public TiledCall {
  public:
   ConvCall(const CallSite& site, ConvKind kind)
-      : OpenClRoutine(site), kind_(kind), attrs_(site.node->attrs) {
+      : TiledCall(site), kind_(kind), attrs_(site.node->attrs), trial_{site.in, site.out} {
     const ConvShape s = attrs_.sizes(kind, site.in[0], site.in[1], site.out[0]);
-    const auto [m, n] = result(s);
-    tile_ = choose_tile(found(), site.out[0].dtype, m, n);
-    add(text(s, site.out[0].dtype));
+    const TiledProduct t = text(s, site.out[0].dtype);
+    set_up(t, sizes(site.in.data(), site.out.data()),
+           fmt::format("{} {} {}", t.may_not_count, s.taps() == 1, s.sw));
   }
 
-  void ask(OpenClQueues& queues, const RunArgs& args) const override {
+ protected:
+  ProductSizes sizes(const ArgDesc* in, const ArgDesc* out) const override {
+    const ConvShape s = attrs_.sizes(kind_, in[0], in[1], out[0]);
+    const auto [m, n, k] = result(s);
+    return {m, n, k, s.groups};
+  }
+
+  std::vector<OpenClArg> arguments(const RunArgs& args) const override {
     const ConvShape s = attrs_.sizes(kind_, args.in_desc[0], args.in_desc[1], args.out_desc[0]);
     std::vector<OpenClArg> all{in(args, 0), in(args, 1), out(args, 0)};
     for (const std::int64_t size : {s.taps(), s.plane(), s.image()})
@@ -70,23 +77,31 @@ class ConvCall : public OpenClRoutine {
       SNUG_CHECK(size >= INT32_MIN && size <= INT32_MAX, "convolution: a size of {}", size);
       all.push_back(OpenClArg::int32(size));
     }
-    all.push_back(OpenClArg::int32(0));
-    const auto [m, n] = result(s);
-    queues.launch(*kernels_[0], all,
-                  {groups_of(n, tile_.columns), groups_of(m, tile_.rows), s.groups});
+    return all;
+  }
+
+  /// With fewer images.
+  Trial trial() const override {
+    Trial t = trial_;
+    std::vector<ArgDesc*> with_images;
+    if (kind_ != ConvKind::GradInput) with_images.push_back(&t.in[0]);
+    if (kind_ != ConvKind::Forward) with_images.push_back(&t.in[1]);
+    if (kind_ != ConvKind::GradWeight) with_images.push_back(&t.out[0]);
+    for (ArgDesc* d : with_images) d->shape[0] = std::min<std::int64_t>(d->shape[0], 4);
+    return t;
   }
 
  private:
-  /// Rows and columns of the product of one group.
-  std::pair<std::int64_t, std::int64_t> result(const ConvShape& s) const {
+  /// Rows, columns and terms of the product of one group.
+  std::array<std::int64_t, 3> result(const ConvShape& s) const {
     switch (kind_) {
-      case ConvKind::Forward: return {s.group_out(), s.n * s.plane()};
-      case ConvKind::GradInput: return {s.group_in(), s.n * s.image()};
-      default: return {s.group_out(), s.group_in() * s.taps()};
+      case ConvKind::Forward: return {s.group_out(), s.n * s.plane(), s.group_in() * s.taps()};
+      case ConvKind::GradInput: return {s.group_in(), s.n * s.image(), s.group_out() * s.taps()};
+      default: return {s.group_out(), s.group_in() * s.taps(), s.n * s.plane()};
     }
   }
 
-  OpenClText text(const ConvShape& s, DType dtype) const {
+  TiledProduct text(const ConvShape& s, DType dtype) const {
     TiledProduct t;
     t.dtype = dtype;
     const std::string type = opencl_memory_type(dtype);
@@ -152,12 +167,9 @@ class ConvCall : public OpenClRoutine {
         t.may_not_count = pads(s);
     }
     t.store += opencl_store(dtype, "c", "at", "sum", t.helpers);
-    OpenClText out = tiled_text(t, tile_, found());
-    const std::pair<const char*, std::int64_t> constants[] = {
-        {"$GROUPS", s.groups}, {"$SD", s.sd}, {"$SH", s.sh}, {"$SW", s.sw},
-        {"$DD", s.dd},         {"$DH", s.dh}, {"$DW", s.dw}};
-    for (const auto& [name, value] : constants) put(out.body, name, std::to_string(value));
-    return out;
+    t.constants = {{"$GROUPS", s.groups}, {"$SD", s.sd}, {"$SH", s.sh}, {"$SW", s.sw},
+                   {"$DD", s.dd},         {"$DH", s.dh}, {"$DW", s.dw}};
+    return t;
   }
 
   /// Some windows have cells in the padding.
@@ -168,7 +180,7 @@ class ConvCall : public OpenClRoutine {
 
   ConvKind kind_;
   native::ConvAttrs attrs_;
-  ProductTile tile_;
+  Trial trial_;  // with the sizes that it is prepared for
 };
 
 }  // namespace

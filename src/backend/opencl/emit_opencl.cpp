@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <limits>
 
@@ -13,6 +14,7 @@ namespace snug {
 namespace {
 
 using Operand = KernelSpec::Operand;
+using Kind = OpenClMapping::Kind;
 
 constexpr int kFew = 32;  // terms of a sum that are added up first
 
@@ -47,11 +49,13 @@ class Emitter {
     text.name = opencl_name(s_);
     text.local = {m_.items, 1, 1};
     const std::string head = signature(text.args);
-    depth_ = 1;
     sizes();
-    if (m_.group) trees();
-    point();
-    for (const KernelSpec::Phase& p : s_.phases) phase(p);
+    switch (m_.kind) {
+      case Kind::Item: m_.vector > 1 ? by_vectors() : by_items(); break;
+      case Kind::Group: by_groups(); break;
+      case Kind::Rows: by_rows(); break;
+      case Kind::Tile: by_tiles(); break;
+    }
     text.body = head + out_ + "}\n";
     text.helpers = expr_.helpers();
     return text;
@@ -71,6 +75,8 @@ class Emitter {
     if (t == DType::F16) return "half";
     return t == DType::BF16 ? "ushort" : type(t);
   }
+  /// One of as many bytes that variables may have.
+  std::string moved_type(DType t) const { return t == DType::F16 ? "ushort" : memory_type(t); }
 
   /// Of indices.
   const char* index() const { return m_.wide ? "long" : "int"; }
@@ -94,6 +100,10 @@ class Emitter {
         out += fmt::format("const {} {}, ", index(), int_name(i));
         args.push_back(m_.wide ? OpenClKind::Long : OpenClKind::Int);
       }
+    }
+    for (const std::uint32_t axis : divisor_axes(s_, m_)) {
+      out += fmt::format("const uint by{0}, const int down{0}, ", axis);
+      args.insert(args.end(), 2, OpenClKind::Int);
     }
     args.push_back(OpenClKind::Long);
     return out + "const long end) {\n";
@@ -124,33 +134,223 @@ class Emitter {
       line("const {0} {1} = ({0})ints[first + {2}];", index(), int_name(ints[k]), k);
   }
 
-  /// The outer indices of this work item.
-  void point() {
-    const char* const which = m_.group ? "get_group_id" : "get_global_id";
-    line("if ({}(0) >= end) return;", which);
-    line("const {0} point = ({0}){1}(0);", index(), which);
-    if (m_.group) line("const int item = get_local_id(0);");
-    std::string rest = "point";
-    for (std::size_t axis = s_.outer; axis-- > 1;) {
-      line("const {} r{} = {} / {};", index(), axis, rest, extent(axis));
-      line("const {} i{} = {} - r{} * {};", index(), axis, rest, axis, extent(axis));
-      rest = fmt::format("r{}", axis);
-    }
-    if (s_.outer) line("const {} i0 = {};", index(), rest);
+  // ---- points ----
+
+  /// An index divided by the extent of an axis; in units of vectors along the last one.
+  std::string divided(const std::string& index, std::size_t axis) const {
+    const auto axes = divisor_axes(s_, m_);
+    if (std::find(axes.begin(), axes.end(), axis) != axes.end())
+      return fmt::format("(int)((mul_hi((uint){0}, by{1}) + (uint){0}) >> down{1})", index, axis);
+    return fmt::format("{} / {}", index, units(axis));
   }
+  std::string units(std::size_t axis) const {
+    if (m_.vector == 1 || axis + 1 < s_.rank()) return extent(axis);
+    return fmt::format("({} / {})", extent(axis), m_.vector);
+  }
+
+  /// Indices of axes [first, last) of the point of this number among them; `plus` is added to the
+  /// first.
+  void indices(std::string number, std::size_t first, std::size_t last,
+               const std::string& plus = "") {
+    const auto begin = [&](std::size_t axis) {  // of a vector
+      return m_.vector > 1 && axis + 1 == s_.rank() ? fmt::format("{} * ", m_.vector) : "";
+    };
+    for (std::size_t axis = last; axis-- > first + 1;) {
+      line("const {} q{} = {};", index(), axis, divided(number, axis));
+      line("const {} i{} = {}({} - q{} * {});", index(), axis, begin(axis), number, axis,
+           units(axis));
+      number = fmt::format("q{}", axis);
+    }
+    if (first < last) line("const {} i{} = {}{}{};", index(), first, begin(first), number, plus);
+  }
+
+  void by_items() {
+    line("if (get_global_id(0) >= end) return;");
+    line("const {0} point = ({0})get_global_id(0);", index());
+    indices("point", 0, s_.outer);
+    for (const KernelSpec::Phase& p : s_.phases) phase(p);
+  }
+
+  void by_groups() {
+    trees();
+    line("if (get_group_id(0) >= end) return;");
+    line("const {0} point = ({0})get_group_id(0);", index());
+    line("const int item = get_local_id(0);");
+    indices("point", 0, s_.outer);
+    for (const KernelSpec::Phase& p : s_.phases) phase(p);
+  }
+
+  /// Points of the last axis that an item has at once: what lies along it is moved as vectors.
+  void by_vectors() {
+    line("if (get_global_id(0) >= end) return;");
+    line("const {0} point = ({0})get_global_id(0);", index());
+    indices("point", 0, s_.rank());
+    const std::size_t last = s_.rank() - 1;
+    for (std::uint32_t i = 0; i < s_.body.size(); ++i) {
+      const Instr& in = s_.body[i];
+      if (in.prim != Prim::Load && in.prim != Prim::Store) continue;
+      const Operand& o = s_.operands[in.integer];
+      if (!is_vector(s_, o)) continue;
+      const std::string type = fmt::format("{}{}", memory_type(o.dtype), m_.vector);
+      if (in.prim == Prim::Load)
+        line("const {0} w{1} = *(__global const {0}*)(p{2} + {3});", type, i, in.integer,
+             address(in.integer));
+      else
+        line("{} w{};", type, i);
+    }
+    line("const {} first = i{};", index(), last);
+    for (lane_ = 0; lane_ < static_cast<int>(m_.vector); ++lane_) {
+      line("{{");
+      ++depth_;
+      line("const {} i{} = first + {};", index(), last, lane_);
+      for (std::uint32_t i = 0; i < s_.body.size(); ++i) instr(i);
+      --depth_;
+      line("}}");
+    }
+    for (std::uint32_t i = 0; i < s_.body.size(); ++i)
+      if (s_.body[i].prim == Prim::Store && is_vector(s_, s_.operands[s_.body[i].integer]))
+        line("*(__global {}{}*)(p{} + {}) = w{};",
+             memory_type(s_.operands[s_.body[i].integer].dtype), m_.vector, s_.body[i].integer,
+             address(s_.body[i].integer), i);
+  }
+
+  /// An item has a row, and the group reads and writes the rows of all, one after another.
+  void by_rows() {
+    const std::uint32_t pitch = m_.columns | 1U;  // over all banks
+    std::string columns = s_.rank() - s_.outer == 1 ? extent(s_.outer) : "1";
+    for (std::size_t axis = s_.outer; axis < s_.rank() && s_.rank() - s_.outer > 1; ++axis)
+      columns = fmt::format("{} * {}", columns, extent(axis));
+    stages(m_.items * pitch);
+    line("const int item = get_local_id(0);");
+    line("const {0} begin = ({0})get_group_id(0) * {1};", index(), m_.items);
+    line("const int rows = (int)min((long){}, end - begin), columns = (int)({});", m_.items,
+         columns);
+    const auto all = [&](bool in) {
+      if (!moves(in)) return;
+      line("for (int e = item; e < rows * columns; e += {}) {{", m_.items);
+      ++depth_;
+      line("const int row = {};",
+           s_.rank() - s_.outer == 1 && !m_.wide ? divided("e", s_.outer) : "e / columns");
+      line("const int column = e - row * columns;");
+      line("const {} point = begin + row;", index());
+      indices("point", 0, s_.outer);
+      indices("column", s_.outer, s_.rank());
+      inner_ = true;
+      move(in, fmt::format("row * {} + column", pitch));
+      --depth_;
+      line("}}");
+    };
+    all(true);
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    line("if (item < rows) {{");
+    base_ = ++depth_;
+    line("const {} point = begin + item;", index());
+    indices("point", 0, s_.outer);
+    at_stage_ = fmt::format("item * {} + {}", pitch, flat_inner());
+    for (const KernelSpec::Phase& p : s_.phases) phase(p);
+    base_ = --depth_;
+    line("}}");
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    all(false);
+  }
+
+  /// A group has kSide x kSide points, of which an item takes every so many.
+  void by_tiles() {
+    constexpr std::uint32_t kSide = OpenClMapping::kSide;
+    const std::size_t last = s_.rank() - 1, across = m_.across;
+    stages(kSide * (kSide + 1));
+    line("const int item = get_local_id(0);");
+    line("const {0} columns = ({1} + {2}) / {3}, rows = ({4} + {2}) / {3};", index(), extent(last),
+         kSide - 1, kSide, extent(across));
+    line("const {0} group = ({0})get_group_id(0);", index());
+    line("const {0} row0 = group / columns % rows * {1}, column0 = group % columns * {1};", index(),
+         kSide);
+    std::string rest = "group / columns / rows";
+    for (std::size_t axis = last; axis-- > 0;) {
+      if (axis == across) continue;
+      line("const {} g{} = {};", index(), axis, rest);
+      line("const {0} i{1} = g{1} % {2};", index(), axis, extent(axis));
+      rest = fmt::format("g{} / {}", axis, extent(axis));
+    }
+    const auto all = [&](bool along_rows, auto&& what) {
+      line("for (int e = item; e < {}; e += {}) {{", kSide * kSide, m_.items);
+      ++depth_;
+      line("const int row = e {0} {2}, column = e {1} {2};", along_rows ? '/' : '%',
+           along_rows ? '%' : '/', kSide);
+      line("const {0} i{1} = row0 + row, i{2} = column0 + column;", index(), across, last);
+      line("if (i{} >= {} || i{} >= {}) continue;", across, extent(across), last, extent(last));
+      what();
+      --depth_;
+      line("}}");
+    };
+    at_stage_ = fmt::format("row * {} + column", kSide + 1);
+    if (moves(true)) all(false, [&] { move(true, at_stage_); });
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    all(true, [&] {
+      for (std::uint32_t i = 0; i < s_.body.size(); ++i) instr(i);
+    });
+    line("barrier(CLK_LOCAL_MEM_FENCE);");
+    if (moves(false)) all(false, [&] { move(false, at_stage_); });
+  }
+
+  // ---- what goes through local memory ----
+
+  bool is_staged(std::size_t o) const {
+    return std::find(m_.staged.begin(), m_.staged.end(), o) != m_.staged.end();
+  }
+  /// Whether an operand comes from memory before the points are gone through, or goes there
+  /// afterwards.
+  bool moves(std::uint32_t o, bool in) const {
+    for (const Instr& i : s_.body)
+      if (i.integer == o && (i.prim == Prim::Load || i.prim == Prim::Store)) {
+        if (in) return i.prim == Prim::Load;  // what is stored first is not read from memory
+        if (i.prim == Prim::Store) return true;
+      }
+    return false;
+  }
+  bool moves(bool in) const {
+    return std::any_of(m_.staged.begin(), m_.staged.end(),
+                       [&](std::uint32_t o) { return moves(o, in); });
+  }
+  void stages(std::uint32_t elements) {
+    for (const std::uint32_t o : m_.staged)
+      line("__local {} l{}[{}];", moved_type(s_.operands[o].dtype), o, elements);
+  }
+  void move(bool in, const std::string& at) {
+    for (const std::uint32_t o : m_.staged) {
+      if (!moves(o, in)) continue;
+      const std::string memory =
+          fmt::format("((__global {}{}*)p{})[{}]", s_.operands[o].write ? "" : "const ",
+                      moved_type(s_.operands[o].dtype), o, address(o));
+      const std::string stage = fmt::format("l{}[{}]", o, at);
+      line("{} = {};", in ? stage : memory, in ? memory : stage);
+    }
+  }
+
+  /// Where a load or store finds an element.
+  struct Place {
+    std::string space, pointer, at;
+  };
+  Place place(std::size_t o) const {
+    const bool inside = m_.kind == Kind::Tile || inner_;
+    if (!inside || !is_staged(o)) return {"__global", fmt::format("p{}", o), address(o)};
+    return {"__local", fmt::format("l{}", o), at_stage_};
+  }
+
+  // ---- phases ----
 
   void phase(const KernelSpec::Phase& p) {
     inner_ = p.inner;
     if (p.inner) {
       for (std::uint32_t i = p.begin; i < p.end; ++i)
         if (s_.body[i].prim == Prim::Reduce) start_reduce(i);
-      if (m_.group)
+      if (m_.kind == Kind::Group)
         shared_loop();
       else
         for (std::size_t axis = s_.outer; axis < s_.rank(); ++axis) loop(axis);
-      if (s_.outer == s_.rank() && !m_.group) line("{{"), ++depth_;
+      if (s_.outer == s_.rank() && m_.kind != Kind::Group) line("{{"), ++depth_;
     }
-    const bool by_one = m_.group && !p.inner;
+    const bool by_one = m_.kind == Kind::Group && !p.inner;
     bool waited = false;
     for (std::uint32_t i = p.begin; i < p.end; ++i) {
       if (by_one && s_.body[i].prim == Prim::Store) {
@@ -161,10 +361,10 @@ class Emitter {
       }
       instr(i);
     }
-    while (depth_ > 1) --depth_, line("}}");
+    while (depth_ > base_) --depth_, line("}}");
     for (std::uint32_t i = p.begin; i < p.end; ++i)
       if (is_long_sum(s_.body[i])) line("v{0} = v{0} + part{0};", i);
-    if (!m_.group) return;
+    if (m_.kind != Kind::Group) return;
     for (std::uint32_t i = p.begin; i < p.end; ++i)
       if (s_.body[i].prim == Prim::Reduce) join(i);
     line("barrier(CLK_GLOBAL_MEM_FENCE | CLK_LOCAL_MEM_FENCE);");
@@ -192,15 +392,7 @@ class Emitter {
       count = fmt::format("{} * {}", count, s_.block && axis == first ? length : extent(axis));
     line("for ({0} at = item; at < {1}; at += {2}) {{", index(), count, m_.items);
     ++depth_;
-    std::string rest = "at";
-    for (std::size_t axis = s_.rank(); axis-- > first + 1;) {
-      line("const {} q{} = {} / {};", index(), axis, rest, extent(axis));
-      line("const {} i{} = {} - q{} * {};", index(), axis, rest, axis, extent(axis));
-      rest = fmt::format("q{}", axis);
-    }
-    if (first < s_.rank())
-      line("const {} i{} = {}{};", index(), first, rest,
-           s_.block ? " + i0 * " + constant(s_.block) : "");
+    indices("at", first, s_.rank(), s_.block ? " + i0 * " + constant(s_.block) : "");
   }
 
   /// All items have what the group has reduced, joined in one order.
@@ -282,47 +474,68 @@ class Emitter {
     return out;
   }
 
-  std::string load(const Instr& in) const {
-    std::string at = address(in.integer);
+  /// Of the point among the inner ones.
+  std::string flat_inner() {
+    inner_ = true;
+    return flat(s_.outer);
+  }
+
+  std::string load(std::uint32_t i) const {
+    const Instr& in = s_.body[i];
+    const Place from = place(in.integer);
+    const std::string element = m_.vector > 1 && is_vector(s_, s_.operands[in.integer])
+                                    ? fmt::format("w{}.s{}", i, lane_)
+                                    : fmt::format("{}[{}]", from.pointer, from.at);
     switch (in.dtype) {
-      case DType::F16: return fmt::format("vload_half({}, p{})", at, in.integer);
-      case DType::BF16: return fmt::format("as_float((uint)p{}[{}] << 16)", in.integer, at);
-      case DType::Bool: return fmt::format("p{}[{}] != 0", in.integer, at);
-      default: return fmt::format("p{}[{}]", in.integer, at);
+      case DType::F16:
+        return fmt::format("vload_half({}, ({} const half*){})", from.at, from.space, from.pointer);
+      case DType::BF16: return fmt::format("as_float((uint){} << 16)", element);
+      case DType::Bool: return element + " != 0";
+      default: return element;
     }
   }
-
-  /// A value of 16 bits that is only moved keeps every bit: a nan would get another one through a
-  /// float.
-  bool store_moved(const Instr& in, const std::string& at) {
-    const Instr& from = s_.body[in.a];
-    if (size_of(in.dtype) != 2 || !is_float(in.dtype) || from.prim != Prim::Load) return false;
-    line("((__global ushort*)p{})[{}] = h{};", in.integer, at, in.a);
-    return true;
+  /// The bits of a value of 16 bits.
+  std::string load_bits(std::uint32_t i) const {
+    const Instr& in = s_.body[i];
+    const Place from = place(in.integer);
+    if (m_.vector > 1 && is_vector(s_, s_.operands[in.integer]))
+      return fmt::format("w{}.s{}", i, lane_);
+    return fmt::format("(({} const ushort*){})[{}]", from.space, from.pointer, from.at);
   }
 
-  void store(const Instr& in) {
-    std::string at = address(in.integer);
-    if (store_moved(in, at)) return;
-    if (in.dtype == DType::F16)
-      line("vstore_half_rte(v{}, {}, p{});", in.a, at, in.integer);
-    else if (in.dtype == DType::BF16)
-      line("p{}[{}] = {}(v{});", in.integer, at, expr_.helper("bfloat"), in.a);
-    else
-      line("p{}[{}] = v{};", in.integer, at, in.a);
+  void store(std::uint32_t i) {
+    const Instr& in = s_.body[i];
+    const Place to = place(in.integer);
+    const std::string element = m_.vector > 1 && is_vector(s_, s_.operands[in.integer])
+                                    ? fmt::format("w{}.s{}", i, lane_)
+                                    : fmt::format("{}[{}]", to.pointer, to.at);
+    // A value of 16 bits that is only moved keeps every bit: a nan would get another one through a
+    // float.
+    const bool is_short = size_of(in.dtype) == 2 && is_float(in.dtype);
+    if (is_short && s_.body[in.a].prim == Prim::Load) {
+      if (in.dtype == DType::F16)
+        line("(({} ushort*){})[{}] = h{};", to.space, to.pointer, to.at, in.a);
+      else
+        line("{} = h{};", element, in.a);
+    } else if (in.dtype == DType::F16) {
+      line("vstore_half_rte(v{}, {}, ({} half*){});", in.a, to.at, to.space, to.pointer);
+    } else if (in.dtype == DType::BF16) {
+      line("{} = {}(v{});", element, expr_.helper("bfloat"), in.a);
+    } else {
+      line("{} = v{};", element, in.a);
+    }
   }
 
   void instr(std::uint32_t i) {
     const Instr& in = s_.body[i];
     std::string value;
     switch (in.prim) {
-      case Prim::Store: return store(in);
+      case Prim::Store: return store(i);
       case Prim::Reduce: return fold(i);
       case Prim::Load:
-        value = load(in);
+        value = load(i);
         if (size_of(in.dtype) == 2 && is_float(in.dtype))
-          line("const ushort h{} = ((__global const ushort*)p{})[{}];", i, in.integer,
-               address(in.integer));
+          line("const ushort h{} = {};", i, load_bits(i));
         break;
       case Prim::Index: value = at_zero(in.integer) ? "0" : fmt::format("i{}", in.integer); break;
       case Prim::FlatIndex: value = flat(s_.block ? 1 : 0); break;
@@ -377,8 +590,10 @@ class Emitter {
   const OpenClMapping& m_;
   OpenClExpr expr_;
   std::string out_;
-  int depth_ = 0;
+  int depth_ = 1, base_ = 1;  // the base is where variables are that live through all phases
   bool inner_ = false;
+  int lane_ = 0;          // of vectors
+  std::string at_stage_;  // where a point is in local memory
 };
 
 }  // namespace

@@ -1,7 +1,11 @@
 // What moves elements: joined values, slices, rows by indices.
 #include "backend/native/slice_place.h"
+#include "backend/opencl/opencl_helpers.h"
+#include "backend/opencl/opencl_mapping.h"
 #include "backend/opencl/routine_call.h"
 #include "backend/opencl/routines.h"
+#include "backend/opencl/sorted_rows.h"
+#include "backend/opencl/spec_forms.h"
 
 namespace snug::opencl_routines {
 namespace {
@@ -31,90 +35,133 @@ DType bits_of(DType t) {
   }
 }
 
-/// One item per element of an array of `rank` axes: to[..] = from[..], or to[..] += from[..].
-OpenClText copy_text(DType t, std::size_t rank, bool adds) {
-  if (!adds) t = bits_of(t);
-  OpenClText out;
-  out.name = fmt::format("snug_{}_{}_r{}", adds ? "add" : "copy", name_of(t), rank);
-  out.local = {kItems, 1, 1};
-  std::string parameters =
-      fmt::format("__global {0}* to, const long to0, __global const {0}* from, const long from0, ",
-                  opencl_memory_type(t));
-  out.args = {OpenClKind::Memory, OpenClKind::Memory};
-  std::string places = "  long rest = e, a = to0, b = from0;\n";
-  for (std::size_t k = 0; k < rank; ++k) {
-    parameters += fmt::format("const long n{0}, const long t{0}, const long f{0}, ", k);
-    out.args.insert(out.args.end(), 3, OpenClKind::Long);
+/// to[..] = from[..], or to[..] += from[..].
+class Copy {
+ public:
+  /// Between arrays of at most these sizes.
+  Copy(const OpenClDevice& device, const ArgDesc& to, const ArgDesc& from, bool adds) {
+    const std::vector<std::int64_t> ints = ints_of(to, from);
+    any_.emplace(spec(to, adds, false), ints, device.found(), device.kernels());
+    if (device.found().gpu && is_dense(to, from))
+      dense_.emplace(spec(to, adds, true), ints, device.found(), device.kernels());
   }
-  for (std::size_t k = rank; k-- > 0;)
-    places += fmt::format(
-        "  {{\n    const long i = rest % n{0};\n    rest /= n{0};\n    a += i * t{0};\n"
-        "    b += i * f{0};\n  }}\n",
-        k);
-  out.args.push_back(OpenClKind::Long);
-  std::string value = opencl_load(t, "from", "b");
-  if (adds) value = sum_text(t, opencl_load(t, "to", "a"), value);
-  out.body = head_of(parameters + "const long count") + places + "  " +
-             opencl_store(t, "to", "a", value, out.helpers) + "\n}\n";
-  return out;
-}
+  void make_ready() const {
+    any_->make_ready();
+    if (dense_) dense_->make_ready();
+  }
+  void ask(OpenClQueues& queues, const ArgDesc& to_desc, std::byte* to, const ArgDesc& from_desc,
+           std::byte* from) const {
+    std::byte* const operands[] = {from, to, to};
+    const SpecForms& forms = dense_ && is_dense(to_desc, from_desc) ? *dense_ : *any_;
+    forms.ask(queues, operands, ints_of(to_desc, from_desc), nullptr);
+  }
 
-/// Asks for it; `to` and `from` are where the descriptions begin.
-void ask_copy(OpenClQueues& queues, const OpenClKernel& kernel, const ArgDesc& to_desc,
-              const std::byte* to, const ArgDesc& from_desc, const std::byte* from) {
-  const std::int64_t width = size_of(to_desc.dtype);
-  std::vector<OpenClArg> all{OpenClArg::memory(to, width), OpenClArg::memory(from, width)};
-  for (std::size_t k = 0; k < to_desc.shape.size(); ++k)
-    for (const std::int64_t n : {to_desc.shape[k], to_desc.strides[k], from_desc.strides[k]})
-      all.push_back(OpenClArg::int64(n));
-  const std::int64_t count = product(to_desc.shape);
-  all.push_back(OpenClArg::int64(count));
-  queues.launch(kernel, all, {groups_of(count, kItems), 1, 1});
-}
+ private:
+  /// Whether elements along the last axis lie beside each other.
+  static bool is_dense(const ArgDesc& to, const ArgDesc& from) {
+    return !to.shape.empty() && to.strides.back() == 1 && from.strides.back() == 1;
+  }
+  static KernelSpec spec(const ArgDesc& to, bool adds, bool dense) {
+    const DType t = adds ? to.dtype : bits_of(to.dtype);
+    KernelSpec s;
+    s.name = fmt::format("{}_{}_r{}", adds ? "add_to" : "copy", name_of(t), to.shape.size());
+    KernelSpec::AxisValues strides;
+    for (std::size_t k = 0; k < to.shape.size(); ++k) {
+      s.extents.push_back(KernelSpec::kRuntime);
+      strides.push_back(dense && k + 1 == to.shape.size() ? 1
+                                                          : KernelSpec::Operand::kRuntimeStride);
+    }
+    s.outer = static_cast<std::uint32_t>(to.shape.size());
+    s.operands = {{t, false, strides, -1}, {t, false, strides, -1}, {t, true, strides, 1}};
+    const auto instr = [&](Prim p, std::uint32_t a, std::uint32_t b, std::int64_t integer) {
+      Instr in{p, t, a, b};
+      in.integer = integer;
+      s.body.push_back(in);
+      return static_cast<std::uint32_t>(s.body.size() - 1);
+    };
+    std::uint32_t value = instr(Prim::Load, 0, 0, 0);
+    if (adds) value = instr(Prim::Add, instr(Prim::Load, 0, 0, 1), value, 0);
+    instr(Prim::Store, value, 0, 2);
+    s.phases = {{0, static_cast<std::uint32_t>(s.body.size()), false}};
+    return s;
+  }
+  static std::vector<std::int64_t> ints_of(const ArgDesc& to, const ArgDesc& from) {
+    std::vector<std::int64_t> ints(to.shape.begin(), to.shape.end());
+    for (const ArgDesc* d : {&from, &to, &to})
+      ints.insert(ints.end(), d->strides.begin(), d->strides.end());
+    return ints;
+  }
+
+  std::optional<SpecForms> any_, dense_;
+};
 
 class ConcatenateCall : public OpenClRoutine {
  public:
   explicit ConcatenateCall(const CallSite& site)
       : OpenClRoutine(site), axis_(site.node->attrs.integer("axis")) {
-    add(copy_text(site.out[0].dtype, site.out[0].shape.size(), false));
+    for (const ArgDesc& part : site.in) copies_.emplace_back(device(), site.out[0], part, false);
+  }
+  void make_ready() const override {
+    for (const Copy& copy : copies_) copy.make_ready();
   }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     ArgDesc part = args.out_desc[0];
     const std::int64_t step = part.strides[axis_] * size_of(part.dtype);
-    const std::byte* to = args.out[0];
+    std::byte* to = args.out[0];
     for (std::size_t i = 0; i < args.in_count; ++i) {
       part.shape[axis_] = args.in_desc[i].shape[axis_];
-      ask_copy(queues, *kernels_[0], part, to, args.in_desc[i], args.in[i]);
+      copies_[i].ask(queues, part, to, args.in_desc[i], args.in[i]);
       to += part.shape[axis_] * step;
     }
   }
 
  private:
   std::int64_t axis_;
+  std::vector<Copy> copies_;
 };
 
 /// slice_set and slice_inc: output 0 is x with y written or added where the slice is.
 class SliceCall : public OpenClRoutine {
  public:
   SliceCall(const CallSite& site, bool adds)
-      : OpenClRoutine(site), spec_(site.node->attrs.ints("spec")) {
-    const ArgDesc& x = site.out[0];
-    add(copy_text(x.dtype, x.shape.size(), false));
-    std::size_t axes = 0;
-    for (std::size_t k = 0; k < x.shape.size(); ++k)
-      axes += k * 4 >= spec_.size() || spec_[k * 4] != 1;
-    add(copy_text(x.dtype, axes, adds));
+      : OpenClRoutine(site),
+        spec_(site.node->attrs.ints("spec")),
+        whole_(device(), site.out[0], site.in[0], false),
+        slice_(device(), part_of(site.out[0]), stretched(site.in[1], part_of(site.out[0])), adds) {}
+  void make_ready() const override {
+    whole_.make_ready();
+    slice_.make_ready();
   }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ArgDesc& x = args.out_desc[0];
     const auto [part, offset] = native::place_slice(spec_, x, args.size_values);
-    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
-    ask_copy(queues, *kernels_[1], part, args.out[0] + offset * size_of(x.dtype),
-             native::stretch(args.in_desc[1], part.shape), args.in[1]);
+    if (!args.in_place) whole_.ask(queues, x, args.out[0], args.in_desc[0], args.in[0]);
+    slice_.ask(queues, part, args.out[0] + offset * size_of(x.dtype),
+               native::stretch(args.in_desc[1], part.shape), args.in[1]);
   }
 
  private:
+  /// y, which may be smaller than the slice is at most.
+  static ArgDesc stretched(const ArgDesc& y, const ArgDesc& part) {
+    ArgDesc out{y.dtype, part.shape, {}};
+    const std::size_t missing = part.shape.size() - y.shape.size();
+    for (std::size_t k = 0; k < part.shape.size(); ++k)
+      out.strides.push_back(k < missing || y.shape[k - missing] == 1 ? 0 : y.strides[k - missing]);
+    return out;
+  }
+  /// What a slice is at most.
+  ArgDesc part_of(const ArgDesc& x) const {
+    ArgDesc part{x.dtype, {}, {}};
+    for (std::size_t k = 0; k < x.shape.size(); ++k) {
+      if (k * 4 < spec_.size() && spec_[k * 4] == 1) continue;
+      part.shape.push_back(x.shape[k]);
+      part.strides.push_back(x.strides[k]);
+    }
+    return part;
+  }
+
   Attrs::Ints spec_;
+  Copy whole_, slice_;
 };
 
 // The row of an array that index tuple l names.
@@ -134,6 +181,20 @@ void add_indices(std::size_t indices, std::string& parameters, std::string& begi
   }
 }
 
+/// The parameters that `divided` takes besides n, for numbers below `count`.
+constexpr const char* kBlockParameters = "const long block, const uint by, const int down, ";
+void add_block(std::vector<OpenClArg>& all, std::int64_t block, std::int64_t count) {
+  const Divisor d = divisor_of(block);
+  const bool fits = count <= INT32_MAX && block <= INT32_MAX;
+  all.push_back(OpenClArg::int64(block));
+  all.push_back(OpenClArg::int32(static_cast<std::int32_t>(d.factor)));
+  all.push_back(OpenClArg::int32(fits ? d.shift : -1));
+}
+void add_block(OpenClText& text) {
+  text.args.insert(text.args.end(), {OpenClKind::Long, OpenClKind::Int, OpenClKind::Int});
+  add_helper(text.helpers, "divided");
+}
+
 /// x[i0, i1, ...], one item per element of the result.
 class GatherCall : public OpenClRoutine {
  public:
@@ -148,12 +209,13 @@ class GatherCall : public OpenClRoutine {
     text.args = {OpenClKind::Memory, OpenClKind::Memory};
     std::string begin;
     add_indices(indices_, parameters, begin, text.args);
-    text.args.insert(text.args.end(), {OpenClKind::Long, OpenClKind::Long});
+    add_block(text);
+    text.args.push_back(OpenClKind::Long);
     text.body =
-        head_of(parameters + "const long block, const long count") + begin +
+        head_of(parameters + kBlockParameters + "const long count") + begin +
         fmt::format(
-            "  const long l = e / block;\n  const long i = x0 + {} * block + e % "
-            "block, o = y0 + e;\n  {}\n}}\n",
+            "  const long l = divided(e, block, by, down);\n"
+            "  const long i = x0 + {} * block + e - l * block, o = y0 + e;\n  {}\n}}\n",
             row_text(indices_), opencl_store(t, "y", "o", opencl_load(t, "x", "i"), text.helpers));
     add(std::move(text));
   }
@@ -167,7 +229,7 @@ class GatherCall : public OpenClRoutine {
       all.push_back(OpenClArg::int64(shape[k]));
     }
     const std::int64_t count = product(args.out_desc[0].shape);
-    all.push_back(OpenClArg::int64(block));
+    add_block(all, block, count + kItems);
     all.push_back(OpenClArg::int64(count));
     queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
   }
@@ -176,60 +238,94 @@ class GatherCall : public OpenClRoutine {
   std::size_t indices_;
 };
 
-/// scatter_add and scatter_set. An item has a column and a share of the rows, and goes through all
-/// indices: what comes to one place comes in order, so that results have the same bits every time.
+/// scatter_add and scatter_set. Indices are sorted, and an item has a column of a row and all that
+/// comes to it, in the order of the indices: so results have the same bits every time.
 class ScatterCall : public OpenClRoutine {
  public:
   ScatterCall(const CallSite& site, bool adds) : OpenClRoutine(site), indices_(site.in.size() - 2) {
     const DType t = adds ? site.out[0].dtype : bits_of(site.out[0].dtype);
-    add(copy_text(t, site.out[0].shape.size(), false));
-    OpenClText text;
-    text.name = fmt::format("snug_scatter_{}_{}_{}", adds ? "add" : "set", name_of(t), indices_);
-    text.local = {kItems, 1, 1};
-    std::string parameters =
-        fmt::format("__global {0}* x, const long x0, __global const {0}* y, const long y0, ",
-                    opencl_memory_type(t));
-    text.args = {OpenClKind::Memory, OpenClKind::Memory};
-    std::string begin = "  x += x0;\n  y += y0;\n";
-    add_indices(indices_, parameters, begin, text.args);
-    text.args.insert(text.args.end(), 4, OpenClKind::Long);
-    std::string value = opencl_load(t, "y", "from");
-    if (adds) value = sum_text(t, opencl_load(t, "x", "to"), value);
-    text.body = head_of(parameters +
-                        "const long block, const long shares, const long rows, const long count") +
-                begin +
-                fmt::format(
-                    "  const long column = e % block, share = e / block;\n"
-                    "  for (long l = 0; l < rows; ++l) {{\n    const long row = {};\n"
-                    "    if (row % shares != share) continue;\n"
-                    "    const long to = row * block + column, from = l * block + column;\n"
-                    "    {}\n  }}\n}}\n",
-                    row_text(indices_), opencl_store(t, "x", "to", value, text.helpers));
-    add(std::move(text));
+    whole_.emplace(device(), site.out[0], site.in[0], false);
+    std::string parameters, begin;
+    std::vector<OpenClKind> kinds;
+    add_indices(indices_, parameters, begin, kinds);
+    sorted_ = std::make_unique<SortedRows>(device().kernels(), parameters, kinds, begin,
+                                           row_text(indices_));
+    workspace = SortedRows::bytes(product(site.in[2].shape));
+    add(text(t, adds));
   }
+
+  void make_ready() const override {
+    OpenClRoutine::make_ready();
+    whole_->make_ready();
+    sorted_->make_ready();
+  }
+
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
     const ArgDesc& x = args.out_desc[0];
-    if (!args.in_place) ask_copy(queues, *kernels_[0], x, args.out[0], args.in_desc[0], args.in[0]);
+    if (!args.in_place) whole_->ask(queues, x, args.out[0], args.in_desc[0], args.in[0]);
     std::int64_t block = 1, all_rows = 1;
     for (std::size_t k = 0; k < x.shape.size(); ++k)
       (k < indices_ ? all_rows : block) *= x.shape[k];
-    const std::int64_t rows = product(args.in_desc[2].shape);
-    if (block == 0 || rows == 0) return;
-    constexpr std::int64_t kParallel = 1 << 14;  // items
-    const std::int64_t shares =
-        std::clamp<std::int64_t>(std::min(kParallel / block, all_rows), 1, 1024);
-    std::vector<OpenClArg> all{out(args, 0), in(args, 1)};
+    const std::int64_t rows = product(args.in_desc[2].shape), count = rows * block;
+    if (count == 0) return;
+    SNUG_CHECK(all_rows <= UINT32_MAX, "rows by indices of an array with {} rows", all_rows);
+    std::vector<OpenClArg> indices;
     for (std::size_t k = 0; k < indices_; ++k) {
-      all.push_back(in(args, 2 + k));
-      all.push_back(OpenClArg::int64(x.shape[k]));
+      indices.push_back(in(args, 2 + k));
+      indices.push_back(OpenClArg::int64(x.shape[k]));
     }
-    for (const std::int64_t n : {block, shares, rows, block * shares})
-      all.push_back(OpenClArg::int64(n));
-    queues.launch(*kernels_[1], all, {groups_of(block * shares, kItems), 1, 1});
+    sorted_->ask(queues, args.workspace, rows, indices);
+    std::vector<OpenClArg> all{out(args, 0), in(args, 1),
+                               OpenClArg::memory(args.workspace, sizeof(std::uint64_t)),
+                               OpenClArg::int64(rows)};
+    add_block(all, block, count + kItems);
+    all.push_back(OpenClArg::int64(count));
+    queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
   }
 
  private:
+  static OpenClText text(DType t, bool adds) {
+    OpenClText out;
+    out.name = fmt::format("snug_scatter_{}_{}", adds ? "add" : "set", name_of(t));
+    out.local = {kItems, 1, 1};
+    const std::string parameters = fmt::format(
+        "__global {0}* x, const long x0, __global const {0}* y, const long y0, __global const "
+        "ulong* words, const long words0, const long rows, {1}const long count",
+        opencl_memory_type(t), kBlockParameters);
+    out.args = {OpenClKind::Memory, OpenClKind::Memory, OpenClKind::Memory, OpenClKind::Long};
+    add_block(out);
+    out.args.push_back(OpenClKind::Long);
+    // The first of a row does all of it; of what is set the last counts.
+    const std::string from = opencl_load(t, "y", "(words[at] & 0xffffffffUL) * block + column");
+    const std::string set = opencl_store(t, "x", "to", "value", out.helpers);
+    const std::string type = opencl_sum_type(t);
+    const std::string step = adds ? fmt::format("value = {};", rounded_sum(t, from, out.helpers))
+                                  : fmt::format("value = {};", from);
+    out.body = head_of(parameters) +
+               fmt::format(
+                   "  words += words0;\n  x += x0;\n  y += y0;\n"
+                   "  long at = divided(e, block, by, down);\n"
+                   "  const long column = e - at * block;\n"
+                   "  const ulong row = words[at] >> 32;\n"
+                   "  if (at > 0 && words[at - 1] >> 32 == row) return;\n"
+                   "  const long to = row * block + column;\n"
+                   "  {} value = {};\n"
+                   "  for (; at < rows && words[at] >> 32 == row; ++at) {}\n  {}\n}}\n",
+                   type, adds ? opencl_load(t, "x", "to") : "0", step, set);
+    return out;
+  }
+
+  /// `value` and another one, as if it were kept in memory in between.
+  static std::string rounded_sum(DType t, const std::string& other, OpenClHelpers& helpers) {
+    const std::string sum = sum_text(t, "value", other);
+    if (t != DType::F16 && t != DType::BF16) return sum;
+    return fmt::format("{}({})",
+                       add_helper(helpers, t == DType::F16 ? "round_half" : "round_bfloat"), sum);
+  }
+
   std::size_t indices_;
+  std::optional<Copy> whole_;
+  std::unique_ptr<SortedRows> sorted_;
 };
 
 }  // namespace

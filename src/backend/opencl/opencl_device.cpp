@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "backend/opencl/emit_opencl.h"
 #include "backend/opencl/opencl_errors.h"
 #include "backend/opencl/opencl_expr.h"
 #include "backend/opencl/opencl_library_table.h"
 #include "backend/opencl/opencl_queues.h"
+#include "backend/opencl/spec_forms.h"
+#include "backend/opencl/tile_times.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/pages.h"
@@ -135,51 +136,18 @@ class OpenClStaging : public StagingMemory {
 /// A fused loop nest.
 class OpenClSpecCall : public OpenClCall {
  public:
-  OpenClSpecCall(const KernelSpec& spec, const OpenClMapping& mapping,
-                 std::shared_ptr<const OpenClKernel> kernel)
-      : mapping_(mapping), outer_(spec.outer), ints_(runtime_ints(spec)) {
-    kernels_.push_back(std::move(kernel));
-    for (const KernelSpec::Operand& o : spec.operands) widths_.push_back(size_of(o.dtype));
-    if (mapping.ints_in_memory) workspace = (ints_.size() * 8 + kBlock - 1) / kBlock * kBlock;
+  OpenClSpecCall(const KernelSpec& spec, std::span<const std::int64_t> ints,
+                 const OpenClFound& device, OpenClKernels& kernels)
+      : forms_(spec, ints, device, kernels) {
+    workspace = forms_.workspace();
   }
-
+  void make_ready() const override { forms_.make_ready(); }
   void ask(OpenClQueues& queues, const RunArgs& args) const override {
-    std::vector<OpenClArg> all;
-    all.reserve(widths_.size() + ints_.size() + 2);
-    for (std::size_t o = 0; o < widths_.size(); ++o)
-      all.push_back(OpenClArg::memory(args.in[o], widths_[o]));
-    if (mapping_.ints_in_memory) {
-      write_ints(queues, args);
-      all.push_back(OpenClArg::memory(args.workspace, 8));
-    } else {
-      for (const std::uint32_t i : ints_)
-        all.push_back(mapping_.wide ? OpenClArg::int64(args.ints[i])
-                                    : OpenClArg::int32(args.ints[i]));
-    }
-    std::int64_t end = 1;
-    for (std::size_t axis = 0; axis < outer_; ++axis) end *= args.ints[axis];
-    all.push_back(OpenClArg::int64(end));
-    const std::int64_t each = mapping_.group ? 1 : mapping_.items;
-    queues.launch(*kernels_[0], all, {(end + each - 1) / each, 1, 1});
+    forms_.ask(queues, args.in, args.ints, args.workspace);
   }
 
  private:
-  static constexpr std::size_t kBlock = 128;  // bytes that a fill command carries
-
-  /// By fills, which take what they are given along.
-  void write_ints(OpenClQueues& queues, const RunArgs& args) const {
-    for (std::size_t k = 0; k < ints_.size(); k += kBlock / 8) {
-      std::int64_t block[kBlock / 8] = {};
-      for (std::size_t j = 0; j < kBlock / 8 && k + j < ints_.size(); ++j)
-        block[j] = args.ints[ints_[k + j]];
-      queues.fill(args.workspace + k * 8, std::as_bytes(std::span(block)), kBlock);
-    }
-  }
-
-  OpenClMapping mapping_;
-  std::size_t outer_;
-  std::vector<std::uint32_t> ints_;
-  std::vector<std::int64_t> widths_;
+  SpecForms forms_;
 };
 
 /// What is not known of a device is that of a small card, or of this processor.
@@ -232,7 +200,8 @@ bool opencl_has_op(const OpDef& op) {
 OpenClDevice::OpenClDevice(OpenClFound found, const std::filesystem::path& programs)
     : context_(std::make_shared<OpenClContext>(std::move(found))),
       kernels_(std::make_shared<OpenClKernels>(context_, programs)),
-      info_(describe_found(context_->found())) {}
+      info_(describe_found(context_->found())),
+      tiles_(std::make_unique<TileTimes>(*this)) {}
 OpenClDevice::~OpenClDevice() = default;
 
 LibraryTable OpenClDevice::library() const { return opencl_library_table(); }
@@ -264,8 +233,7 @@ bool OpenClDevice::runs(const Graph& graph, const Node& node, bool strict_math) 
 std::unique_ptr<PreparedCall> OpenClDevice::prepare(const KernelSpec& spec,
                                                     std::span<const std::int64_t> ints) const {
   context_->require_usable();
-  const OpenClMapping mapping = map_kernel(spec, ints, context_->found());
-  return std::make_unique<OpenClSpecCall>(spec, mapping, kernels_->add(emit_opencl(spec, mapping)));
+  return std::make_unique<OpenClSpecCall>(spec, ints, context_->found(), *kernels_);
 }
 
 std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::string_view whose,

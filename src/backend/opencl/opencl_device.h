@@ -13,6 +13,7 @@ namespace snug {
 
 class OpenClContext;
 class OpenClKernels;
+class TileTimes;
 
 /// Whether OpenCL devices do an op, of float32 operands; else the host does it.
 bool opencl_has_op(const OpDef& op);
@@ -46,11 +47,13 @@ class OpenClDevice : public Accelerator {
   const OpenClContext& context() const { return *context_; }
   const OpenClFound& found() const;
   OpenClKernels& kernels() const { return *kernels_; }
+  TileTimes& tiles() const { return *tiles_; }
 
  private:
   std::shared_ptr<OpenClContext> context_;
   std::shared_ptr<OpenClKernels> kernels_;
   DeviceInfo info_;
+  std::unique_ptr<TileTimes> tiles_;
 };
 
 }  // namespace snug

@@ -90,6 +90,11 @@ static uint4 philox(ulong key, ulong counter) {
   return as_float((uint)$bfloat(x) << 16);
 }
 )"},
+    // By a number that is known before (divisor_of); a shift below 0 means that n may be too large.
+    {"divided", R"(static long divided(long n, long by, uint factor, int shift) {
+  return shift < 0 ? n / by : (long)((mul_hi((uint)n, factor) + (uint)n) >> shift);
+}
+)"},
     {"to_int", R"(static int to_int_$T($T x) {
   return x >= ($T)-0x1p31f && x < ($T)0x1p31f ? (int)x : INT_MIN;
 }

@@ -40,6 +40,7 @@ class OpenClRoutine : public OpenClCall {
     return OpenClArg::memory(args.out[i], widths_out_[i]);
   }
   const OpenClFound& found() const { return device_.found(); }
+  const OpenClDevice& device() const { return device_; }
 
  private:
   const OpenClDevice& device_;

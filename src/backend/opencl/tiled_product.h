@@ -30,16 +30,42 @@ struct TiledProduct {
   bool a_along_k = true, b_along_k = false;  // how they lie in memory
   /// Elements of b whose `at` is negative do not count, even where a is no number.
   bool may_not_count = false;
+  std::vector<std::pair<std::string, std::int64_t>> constants;  // words of the texts
 };
 
-/// Rows and columns of a tile, what of k is in local memory, and items of a group.
+/// Sizes of a product: `batches` of (m, k) times (k, n).
+struct ProductSizes {
+  std::int64_t m = 0, n = 0, k = 0, batches = 1;
+};
+
+/// Rows and columns of a tile, what of k is in local memory, and items of a group. Results are the
+/// same, to the bit, by all tiles.
 struct ProductTile {
   int rows = 64, columns = 64, depth = 16, items_y = 16, items_x = 16;
+  bool operator==(const ProductTile&) const = default;
 };
-/// For a result of m x n elements.
-ProductTile choose_tile(const OpenClFound& device, DType dtype, std::int64_t m, std::int64_t n);
+/// Without knowing times.
+ProductTile choose_tile(const OpenClFound& device, DType dtype, const ProductSizes& sizes);
+/// Those that may be fastest.
+std::vector<ProductTile> candidate_tiles(const OpenClFound& device, DType dtype,
+                                         const ProductSizes& sizes);
 
+/// Long sums with few results are cut into parts, which another kernel adds up in order. Decided by
+/// sizes alone: bits depend on it.
+struct ProductParts {
+  std::int64_t count = 1, length = 0;  // parts, and terms of each
+};
+ProductParts choose_parts(const OpenClFound& device, const ProductSizes& sizes);
+/// Bytes for the parts of products of at most these sizes.
+std::uint64_t bytes_of_parts(const OpenClFound& device, DType dtype, const ProductSizes& bounds);
+
+/// Arguments behind those of the product: with `in_parts` a memory for the parts, terms of a part
+/// and how many parts there are (1: the result is stored at once), and how many batches.
 OpenClText tiled_text(const TiledProduct& product, const ProductTile& tile,
-                      const OpenClFound& device);
+                      const OpenClFound& device, bool in_parts);
+/// Adds parts up: an item has an element of the result, and a group's number along z is that of the
+/// matrix. The same arguments.
+OpenClText join_text(const TiledProduct& product);
+inline constexpr std::int64_t kJoinItems = 64;
 
 }  // namespace snug
