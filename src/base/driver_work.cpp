@@ -46,23 +46,21 @@ std::mutex& terminal() {
 
 }  // namespace
 
-std::shared_ptr<DriverWork> DriverWork::start(std::function<void(DriverWork&)> work) {
-  auto made = std::make_shared<DriverWork>();
+void DriverWork::start(std::function<void(DriverWork&)> work) {
   count_one_more();
   try {
     start_thread(
-        [made, work] {
-          made->run(work);
+        [self = shared_from_this(), work] {
+          self->run(work);
           count_one_less();
         },
         "a driver")
         .detach();
   } catch (const Error&) {
-    made->run(work);
+    run(work);
     const std::lock_guard lock(threads().mutex);
     --threads().running;
   }
-  return made;
 }
 
 void DriverWork::run(const std::function<void(DriverWork&)>& work) {

@@ -12,10 +12,10 @@ namespace snug {
 
 /// Work inside of a driver that takes long and that nobody can stop, on a thread of its own. Its
 /// thread goes on when nobody waits for it any more; the process ends after it (see below).
-class DriverWork {
+class DriverWork : public std::enable_shared_from_this<DriverWork> {
  public:
-  /// `work` asks `stopping` between its parts. Runs here if the system starts no thread.
-  static std::shared_ptr<DriverWork> start(std::function<void(DriverWork&)> work);
+  /// Once. `work` asks `stopping` between its parts. Runs here if the system starts no thread.
+  void start(std::function<void(DriverWork&)> work);
 
   /// Returns when the work is done. An Interrupted error asks it to stop and leaves it alone. What
   /// takes longer than `silent` says what it does on a terminal. False if it has told nothing new

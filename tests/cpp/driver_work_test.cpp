@@ -15,13 +15,18 @@
 namespace snug {
 namespace {
 
+std::shared_ptr<DriverWork> started(std::function<void(DriverWork&)> work) {
+  auto made = std::make_shared<DriverWork>();
+  made->start(std::move(work));
+  return made;
+}
+
 TEST(DriverWork, WhatItThrowsIsKept) {
   bool ran = false;
-  const auto good = DriverWork::start([&](DriverWork&) { ran = true; });
+  const auto good = started([&](DriverWork&) { ran = true; });
   good->wait();
   EXPECT_TRUE(ran && good->is_done() && !good->error());
-  const auto bad =
-      DriverWork::start([](DriverWork&) { fail(Fault::Device, "the driver said no"); });
+  const auto bad = started([](DriverWork&) { fail(Fault::Device, "the driver said no"); });
   bad->wait();
   EXPECT_THROW(std::rethrow_exception(bad->error()), DeviceError);
 }
@@ -29,7 +34,7 @@ TEST(DriverWork, WhatItThrowsIsKept) {
 TEST(DriverWork, AnInterruptEndsTheWaitAndNotTheWork) {
   std::promise<void> go;
   bool stopping = false;
-  const auto work = DriverWork::start([&](DriverWork& w) {
+  const auto work = started([&](DriverWork& w) {
     go.get_future().wait();
     stopping = w.stopping();
   });
@@ -50,7 +55,7 @@ TEST(DriverWork, HandlersOfSignalsArePutBackWhileItRuns) {
   struct sigaction before, now;
   sigaction(SIGUSR2, nullptr, &before);
   std::promise<void> go;
-  const auto work = DriverWork::start([&](DriverWork&) {
+  const auto work = started([&](DriverWork&) {
     std::signal(SIGUSR2, stolen);
     go.get_future().wait();
     std::signal(SIGUSR2, stolen);
@@ -106,7 +111,7 @@ class Terminal {
 TEST(DriverWork, WhatTakesLongIsShown) {
   const Terminal terminal;
   std::promise<void> go;
-  const auto work = DriverWork::start([&](DriverWork& w) {
+  const auto work = started([&](DriverWork& w) {
     w.tell("compiling 1 of 2");
     terminal.read_until("compiling 1 of 2 ...");
     w.tell("compiling 2 of 2");

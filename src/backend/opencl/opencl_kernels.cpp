@@ -82,23 +82,27 @@ void OpenClKernels::build(const OpenClKernel& wanted) {
   context_->require_usable();
   for (;;) {
     std::shared_ptr<DriverWork> work;
-    bool ours = false;
+    Some ours;
     {
       const std::lock_guard lock(mutex_);
       if (wanted.is_made()) return;
-      ours = !work_ || work_->is_done();
-      if (ours) work_ = start(wanted);
+      if (!work_ || work_->is_done()) {
+        ours = take_waiting(wanted);
+        work_ = std::make_shared<DriverWork>();
+      }
       work = work_;
     }
+    if (!ours.empty())
+      work->start([self = shared_from_this(), ours](DriverWork& w) { self->build_all(ours, w); });
     if (!work->wait(std::chrono::seconds(2), context_->patience()))
       context_->lose(fmt::format("its compiler has not answered for {} s; asked for: {}",
                                  std::chrono::duration<double>(context_->patience()).count(),
                                  wanted.name()));
-    if (ours && work->error()) std::rethrow_exception(work->error());
+    if (!ours.empty() && work->error()) std::rethrow_exception(work->error());
   }
 }
 
-std::shared_ptr<DriverWork> OpenClKernels::start(const OpenClKernel& wanted) {
+OpenClKernels::Some OpenClKernels::take_waiting(const OpenClKernel& wanted) {
   Some all{wanted.shared_from_this()};
   bool waits = false;
   for (const auto& weak : waiting_) {
@@ -113,9 +117,7 @@ std::shared_ptr<DriverWork> OpenClKernels::start(const OpenClKernel& wanted) {
     waiting_.clear();
   else
     all.resize(1);  // it failed together with others before
-  return DriverWork::start([self = shared_from_this(), all = std::move(all)](DriverWork& work) {
-    self->build_all(all, work);
-  });
+  return all;
 }
 
 void OpenClKernels::build_all(const Some& kernels, DriverWork& work) {

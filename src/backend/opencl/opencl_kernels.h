@@ -61,7 +61,8 @@ class OpenClKernels : public std::enable_shared_from_this<OpenClKernels> {
   friend class OpenClKernel;
   using Some = std::vector<std::shared_ptr<const OpenClKernel>>;
   void build(const OpenClKernel& wanted);
-  std::shared_ptr<DriverWork> start(const OpenClKernel& wanted);
+  /// Those that are to be built with it, which wait no longer; it is the first.
+  Some take_waiting(const OpenClKernel& wanted);
   /// The first one for certain, or an error; the others as far as they go.
   void build_all(const Some& kernels, DriverWork& work);
   void build_together(std::span<const std::shared_ptr<const OpenClKernel>> kernels,
