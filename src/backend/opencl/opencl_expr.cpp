@@ -44,10 +44,7 @@ std::string opencl_literal(DType t, Number value) {
                          : fmt::format("({}){}L", opencl_type(t), value.i);
 }
 
-bool opencl_has(Prim p, DType t) {
-  if (p == Prim::Jv || p == Prim::Iv) return false;
-  return !is_function(p) || p == Prim::Pow || is_float(t);
-}
+bool opencl_has(Prim p, DType t) { return !is_function(p) || p == Prim::Pow || is_float(t); }
 
 std::string OpenClExpr::expr(const Instr& in) {
   auto var = [](std::uint32_t i) { return fmt::format("v{}", i); };

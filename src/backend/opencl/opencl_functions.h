@@ -17,8 +17,7 @@ struct Polynomial;
 /// 2.1 and 2.5, pow 1.1, all others at most 2.3. Null if there is none of a name.
 const OpenClHelper* find_opencl_function(std::string_view name);
 
-/// Those of base/special.h, but for Bessel functions of any order, and those they call; of float64
-/// alone.
+/// Those of base/special.h and those they call; of float64 alone.
 std::span<const OpenClHelper> special_opencl_functions();
 
 /// What texts call a number or a polynomial of kernel/math_constants.h; null if there is none.

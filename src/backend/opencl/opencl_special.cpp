@@ -69,8 +69,8 @@ static $T gamma_positive_$T($T x, $T* rest) {
   if (isnan(x) || floor(x) == x) return NAN;
   if (x > $(-8e-17)) return 1 / x;
   if (x < -190) return $(0.0) * $sine_of_pi(x, 0);
-  const $T y = $gamma_positive(1 - x, &rest);
-  return $(3.141592653589793238) / ($sine_of_pi(x, 0) * y) / rest;
+  const $T y = $gamma_positive(-x, &rest);
+  return $(-3.141592653589793238) / (x * $sine_of_pi(x, 0) * y) / rest;
 }
 )"},
     // Of 1 + u = 2 + v, from 1 to 2.
@@ -110,11 +110,11 @@ static $T gammaln_above_1_$T($T u, $T v) {
     }
     return $gammaln_above_1(u, u - 1) - ($log(fabs(product)) + lost / product);
   }
-  return $log($(3.141592653589793238) / fabs($sine_of_pi(x, 0))) - $gammaln_positive(1 - x);
+  return $log($(3.141592653589793238) / fabs(x * $sine_of_pi(x, 0))) - $gammaln_positive(-x);
 }
 )"},
-    // Around its root the distance from it is a factor.
-    {"digamma_positive", R"(__constant $T digamma_of[23] = {
+    // Of 1 + u from 1 to 2; the distance from the root is a factor.
+    {"digamma_above_1", R"(__constant $T digamma_of[23] = {
     0.983570260441567, -0.2270640863346444, 0.03336889902393011, -0.005320077271596548,
     0.0008788656937820505, -0.00014773492650606044, 2.5060543468359146e-05,
     -4.2721034029993324e-06, 7.302769272465923e-07, -1.2502886813559594e-07,
@@ -122,7 +122,12 @@ static $T gammaln_above_1_$T($T u, $T v) {
     1.853735192053638e-11, -3.18023536582553e-12, 5.456147570322795e-13, -9.360993131036438e-14,
     1.606064636295075e-14, -2.7555431377438815e-15, 4.727736178601912e-16, -8.11148420346509e-17,
     1.391707769474154e-17};
-__constant $T digamma_far[9] = {
+static $T digamma_above_1_$T($T u) {
+  const $T from_root = u - $(0.46163214496836225) - $(9.549995429965697e-17);
+  return from_root * $chebyshev(digamma_of, 23, 2 * u - 1);
+}
+)"},
+    {"digamma_positive", R"(__constant $T digamma_far[9] = {
     0.08333333333333333, -0.008333333333333273, 0.003968253968150779, -0.0041666665982644955,
     0.007575734736252119, -0.021088476563015532, 0.08284662584146767, -0.4103919397123186,
     1.772343884803876};
@@ -131,22 +136,27 @@ static $T digamma_positive_$T($T x) {
     const $T r = 1 / x, z = r * r;
     return $log(x) - fma(z, $horner(digamma_far, 9, z), $(0.5) * r);
   }
+  if (x < 1) return $digamma_above_1(x) - 1 / x;
   $T sum = 0;
-  if (x < 1) {
-    sum = -1 / x;
-    x += 1;
-  }
   for (; x > 2; sum += 1 / x) x -= 1;
-  const $T from_root = x - $(1.4616321449683622) - $(9.549995429965697e-17);
-  return fma(from_root, $chebyshev(digamma_of, 23, 2 * x - 3), sum);
+  return $digamma_above_1(x - 1) + sum;
 }
 )"},
     {"digamma", R"(static $T digamma_$T($T x) {
   if (x > 0) return x < INFINITY ? $digamma_positive(x) : x;
   if (x == 0) return -1 / x;
   if (isnan(x) || floor(x) == x) return NAN;
-  return $digamma_positive(1 - x) -
-         $(3.141592653589793238) * $sine_of_pi(x, 1) / $sine_of_pi(x, 0);
+  if (x < -20)
+    return $digamma_positive(-x) - 1 / x -
+           $(3.141592653589793238) * $sine_of_pi(x, 1) / $sine_of_pi(x, 0);
+  const $T u = x - floor(x);
+  $T sum = -1 / u, lost = -fma(sum, u, $(1.0)) / u;
+  for (; x < 0; x += 1) {
+    const $T r = 1 / x, next = sum - r, of_r = sum - next;
+    lost += (sum - (next + of_r)) + (of_r - r) - fma(-r, x, $(1.0)) * r;
+    sum = next;
+  }
+  return $digamma_above_1(u) + sum + lost;
 }
 )"},
     {"trigamma_positive", R"(__constant $T trigamma_far[9] = {
@@ -467,6 +477,152 @@ static $T gammainc_large_$T($T k, $T x, $T sign) {
   }
   const $T l = fma(k, $log(x), -$gammaln_above_1(k, k - 1));
   return -$expm1(l) - $exp(l) * sum;
+}
+)"},
+    // The power series of I (sign 1) and of J (sign -1) of order v, where terms do not cancel.
+    {"bessel_series", R"(static $T bessel_series_$T($T v, $T x, $T sign) {
+  const $T z = $(0.25) * x * x;
+  $T sum = 1, term = 1, scale = 0;
+  for (int k = 1; k < 200000; ++k) {
+    term *= sign * z / (k * (v + k));
+    sum += term;
+    if (v + k > 0 && fabs(term) < $(1e-17) * fabs(sum)) break;
+    if (fabs(sum) > $(1e250)) {
+      sum *= $(1e-250);
+      term *= $(1e-250);
+      scale += $(575.6462732485114210);
+    }
+  }
+  const $T half_x = $(0.5) * x;
+  if (v >= 8 && scale == 0) {
+    const $T density = $gamma_density(v, half_x);
+    if (density > $(1e-280)) return half_x < 700 ? density * $exp(half_x) * sum
+                                                 : density * $exp($(0.5) * half_x) * sum * $exp($(0.5) * half_x);
+  } else if (fabs(v) < 8 && scale == 0) {
+    return $pow(half_x, v) / $gamma(v + 1) * sum;
+  }
+  const $T turn = v < -1 ? copysign($(1.0), -$sine_of_pi(v, 0)) : 1;
+  return turn * copysign($exp(scale + v * $log(half_x) - $gammaln(v + 1) + $log(fabs(sum))), sum);
+}
+)"},
+    // K e^-64, the integral of exp(-x cosh t) cosh(v t); sums of such a function converge at once.
+    {"bessel_k", R"(static $T bessel_k_$T($T v, $T x) {
+  const $T width = 1 / sqrt(sqrt(x * x + v * v)), h = width < $(0.5) ? $(0.25) * width : $(0.125);
+  $T sum = $(0.5) * $exp(-x - 64), most = -x;
+  for (int k = 1; k < 100000; ++k) {
+    const $T t = k * h, part = v * t - x * $cosh(t);
+    sum += $exp(part - 64) * $(0.5) * (1 + $exp(-2 * v * t));
+    if (part < most - 40) break;
+    most = part > most ? part : most;
+  }
+  return h * sum;
+}
+)"},
+    {"iv", R"(static $T iv_$T($T order, $T x) {
+  if (isnan(order) || isnan(x)) return NAN;
+  const int whole = floor(order) == order, odd = whole && rint($(0.5) * order) != $(0.5) * order;
+  if (x < 0 && !whole) return NAN;
+  const $T v = fabs(order), sign = x < 0 && odd ? -1 : 1, z = fabs(x);
+  if (isinf(x)) return sign * INFINITY;
+  if (x == 0)
+    return order == 0 ? 1 : order > 0 || whole ? 0 : copysign(($T)INFINITY, $gamma(order + 1));
+  if (isinf(v)) return 0;
+  const $T r = v / z;
+  const $T l = r < $(1e9) ? z * (sqrt(r * r + 1) - r * $asinh(r))
+                          : v * ($(0.3068528194400546906) - $log(v) + $log(z));
+  if (l > 760) return sign * INFINITY;
+  const int with_k = order < 0 && !whole;
+  if (!with_k && l < -800) return sign * $(0.0);
+  if (v > $(1e5)) return NAN;
+  const $T y = v == 0 || l >= -800 ? sign * $bessel_series(v, z, 1) : 0;
+  if (!with_k) return y;
+  const $T k = $bessel_k(v, z) * ($(0.6366197723675813431) * $sine_of_pi(v, 0));
+  return fma(k, $(6.235149080811616882909239e27), y);
+}
+)"},
+    // J of order v below 2 by its asymptotic series, for x from 25 on.
+    {"hankel", R"(static $T hankel_$T($T v, $T x) {
+  const $T r = $(0.125) / x, mu = 4 * v * v;
+  $T p = 1, q = 0, term = 1;
+  for (int k = 1; k < 60; ++k) {
+    const $T odd = 2 * k - 1, next = term * (mu - odd * odd) * r / k;
+    if (fabs(next) < $(1e-18) || fabs(next) > fabs(term)) break;
+    term = next;
+    if (k & 1) q += k & 2 ? -term : term;
+    else p += k & 2 ? -term : term;
+  }
+  const $T a = fma($(0.5), v, $(0.25)), ca = $sine_of_pi(a, 1), sa = $sine_of_pi(a, 0);
+  const $T c = $cos(x), s = $sin(x);
+  return sqrt($(0.6366197723675813431) / x) * (p * fma(c, ca, s * sa) - q * fma(s, ca, -c * sa));
+}
+)"},
+    // J of order mu + n, by recurrence from an order where it is next to nothing; a sum of all is
+    // known.
+    {"bessel_j_down", R"(static $T bessel_j_down_$T($T mu, int n, $T x) {
+  const $T far = n > x ? n : x;
+  const int m = ((int)(far + 12 * $exp($log(far) / 3)) + 30) / 2;
+  $T weight = 1, sum = 0, above = 0, f = $(1e-280), wanted = 0;
+  for (int j = 1; j < m; ++j) weight *= (mu + j) / (j + 1);
+  for (int k = 2 * m; k >= 0; --k) {
+    if (k == n) wanted = f;
+    if (k == 0) break;
+    if (!(k & 1)) {
+      sum += (mu + k) * weight * f;
+      weight *= (k / 2) / (mu + k / 2 - 1);
+    }
+    const $T below = 2 * (mu + k) / x * f - above;
+    above = f;
+    f = below;
+    if (fabs(f) > $(1e200)) {
+      f *= $(1e-200);
+      above *= $(1e-200);
+      sum *= $(1e-200);
+      wanted *= $(1e-200);
+    }
+  }
+  return wanted / (sum + f) * ($pow($(0.5) * x, mu) / $gamma(mu + 1));
+}
+)"},
+    // Of order v >= 0 and x > 0.
+    {"bessel_j_positive", R"(static $T bessel_j_positive_$T($T v, $T x) {
+  if (x * x < 4 * (v + 1)) return $bessel_series(v, x, -1);
+  if (x < v) {
+    const $T r = x / v, w = sqrt((1 - r) * (1 + r));
+    if (v * (w - $log((1 + w) / r)) < -800) return 0;
+  }
+  const int n = (int)v;
+  const $T mu = v - n;
+  if (x < 25 || x < v) return $bessel_j_down(mu, n, x);
+  $T f = $hankel(mu, x), next = $hankel(mu + 1, x);
+  for (int k = 1; k <= n; ++k) {
+    const $T above = 2 * (mu + k) / x * next - f;
+    f = next;
+    next = above;
+  }
+  return f;
+}
+)"},
+    {"jv", R"(static $T jv_$T($T order, $T x) {
+  if (isnan(order) || isnan(x)) return NAN;
+  if (order == 0) return $j0(x);
+  if (order == 1) return $j1(x);
+  const int whole = floor(order) == order, odd = whole && rint($(0.5) * order) != $(0.5) * order;
+  if (x < 0 && !whole) return NAN;
+  if (isinf(x)) return 0;
+  const $T v = fabs(order), z = fabs(x);
+  if (x == 0) return order > 0 || whole ? 0 : copysign(($T)INFINITY, $gamma(order + 1));
+  if (v > $(1e5)) return (order > 0 || whole) && z < $(0.9) * v ? 0 : NAN;
+  if (order > 0 || whole) {
+    const $T y = $bessel_j_positive(v, z);
+    return odd && (x < 0) != (order < 0) ? -y : y;
+  }
+  $T k = order - floor(order), above = $bessel_j_positive(k + 1, z), f = $bessel_j_positive(k, z);
+  for (; k > order + $(0.5); k -= 1) {
+    const $T below = 2 * k / z * f - (isinf(f) ? 0 : above);
+    above = f;
+    f = below;
+  }
+  return f;
 }
 )"},
 };
