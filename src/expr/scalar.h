@@ -129,7 +129,7 @@ constexpr int operand_count(Prim p) {
 constexpr bool is_function(Prim p) {
   return (p >= Prim::Exp && p <= Prim::Betaln) || p == Prim::Pow;
 }
-/// Functions that no device language has: the CPU calls base/special.h for them.
+/// Functions that no device language has: the CPU calls base/special.h for them, on float64.
 constexpr bool is_special(Prim p) { return p >= Prim::Gamma && p <= Prim::Betaln; }
 const char* name_of(Prim p);      // "exp"
 const char* name_of(ReduceOp r);  // "sum"

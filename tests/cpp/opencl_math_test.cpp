@@ -3,6 +3,7 @@
 
 #include "backend/opencl/opencl_device.h"
 #include "backend/opencl/opencl_kernels.h"
+#include "base/special.h"
 #include "cpu_kernels.h"
 #include "math_truth.h"
 
@@ -124,6 +125,97 @@ class OpenClMath : public ::testing::Test {
             [&, &x = x, &y = y](std::size_t i) { return exact[k](x[i], y[i]); });
   }
 };
+
+/// A special function, the host's, which is called with the parameter first.
+struct Special {
+  Prim prim;
+  double (*of_one)(double) = nullptr;
+  double (*of_two)(double, double) = nullptr;
+  double operator()(double x, double y) const { return of_one ? of_one(x) : of_two(x, y); }
+};
+const Special kSpecials[] = {
+    {Prim::Gamma, special::gamma},
+    {Prim::Gammaln, special::gammaln},
+    {Prim::Digamma, special::digamma},
+    {Prim::Trigamma, special::trigamma},
+    {Prim::Erfinv, special::erfinv},
+    {Prim::Erfcinv, special::erfcinv},
+    {Prim::J0, special::j0},
+    {Prim::J1, special::j1},
+    {Prim::I0, special::i0},
+    {Prim::I1, special::i1},
+    {Prim::Polygamma, {}, special::polygamma},
+    {Prim::Gammainc, {}, special::gammainc},
+    {Prim::Gammaincc, {}, special::gammaincc},
+    {Prim::Betaln, {}, special::betaln},
+    {Prim::Jv, {}, special::jv},
+    {Prim::Iv, {}, special::iv},
+};
+
+/// Pairs of which the first is also the argument of functions of one number.
+template <class T>
+std::pair<std::vector<T>, std::vector<T>> special_samples() {
+  std::vector<T> x, y;
+  const double inf = HUGE_VAL;
+  const double edges[] = {0,       -0.0,  1,     -1,     2,   -2,   3,     -3,
+                          0.5,     -0.5,  1.5,   -2.5,   8,   20,   171.5, 1e-300,
+                          -1e-300, 1e-30, 1e300, -1e300, inf, -inf, NAN};
+  for (const double a : edges)
+    for (const double b : edges) x.push_back(static_cast<T>(a)), y.push_back(static_cast<T>(b));
+  std::mt19937_64 rng(11);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(rng);
+  };
+  const auto add = [&](double a, double b) {
+    x.push_back(static_cast<T>(a)), y.push_back(static_cast<T>(b));
+  };
+  for (int i = 0; i < 3000; ++i) {
+    add(real(-9, 9), real(-9, 9));
+    add(real(0, 2), real(0, 20));
+    add(i % 9, real(-9, 9));
+    add(i % 201, real(0.1, 400));
+    add(real(-170, 171), real(0, 200));
+    add(std::pow(10, real(-20, 20)), std::pow(10, real(-3, 3)));
+    add(1 - std::pow(10, real(-16, 0)), std::pow(10, real(-3, 3)));
+    const double large = std::pow(10, real(2, 6));
+    add(large, large + real(-8, 8) * std::sqrt(large));
+  }
+  return {x, y};
+}
+
+TEST_F(OpenClMath, SpecialFunctions) {
+  if (!any_device()->found().fp64) GTEST_SKIP() << "no float64";
+  std::vector<Prim> which;
+  for (const Special& f : kSpecials) which.push_back(f.prim);
+  const auto [x, y] = special_samples<double>();
+  const auto [single_x, single_y] = special_samples<float>();
+  Functions<double> functions(which, x.size(), true);
+  Functions<float> singles(which, x.size(), false);
+  for (std::size_t k = 0; k < which.size(); ++k) {
+    const std::vector<double> got = functions.apply(k, x, y);
+    const std::vector<float> single = singles.apply(k, single_x, single_y);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double want = kSpecials[k](x[i], y[i]);
+      const auto text = [&] {
+        return fmt::format("{}({}, {}) = {}, not {}", name_of(which[k]), x[i], y[i], got[i], want);
+      };
+      if (std::isinf(want) && which[k] == Prim::Polygamma) {
+        ASSERT_TRUE(std::isinf(got[i])) << text();  // the host has not always the right sign
+      } else if (std::isnan(want) || std::isinf(want) || want == 0) {
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(got[i]) : got[i] == want) << text();
+      } else {
+        // Bessel functions lose digits with their order.
+        const bool bessel = which[k] == Prim::Jv || which[k] == Prim::Iv;
+        const double relative = bessel ? std::fmax(3e-13, std::fabs(x[i]) * 3e-15) : 3e-13;
+        ASSERT_LE(std::fabs(got[i] - want), relative * std::fabs(want) + 3e-15) << text();
+      }
+      const double exact = kSpecials[k](single_x[i], single_y[i]);
+      if (std::isinf(exact)) continue;
+      ASSERT_LE(ulps(single[i], exact), 1) << name_of(which[k]) << " of " << single_x[i] << ", "
+                                           << single_y[i] << ": " << single[i] << ", not " << exact;
+    }
+  }
+}
 
 TEST_F(OpenClMath, SingleWithin4Ulps) { check_all<float>(false, 4, 1); }
 TEST_F(OpenClMath, DoubleWithin4Ulps) {

@@ -529,7 +529,6 @@ TEST_F(OpenCl, MemoryIsCountedAndRefused) {
 
 TEST(OpenClEmitter, UnsupportedInstructions) {
   for (const KernelSpec& s : {every(Prim::Sqrt, Prim::Sqrt, DType::I32, false),
-                              every(Prim::Jv, Prim::Jv, DType::F32, false),
                               every(Prim::Exp, Prim::Exp, DType::F64, false, true)}) {
     try {
       emit_opencl(s, {});

@@ -44,10 +44,7 @@ std::string opencl_literal(DType t, Number value) {
                          : fmt::format("({}){}L", opencl_type(t), value.i);
 }
 
-bool opencl_has(Prim p, DType t) {
-  if (is_special(p)) return false;
-  return !is_function(p) || p == Prim::Pow || is_float(t);
-}
+bool opencl_has(Prim p, DType t) { return !is_function(p) || p == Prim::Pow || is_float(t); }
 
 std::string OpenClExpr::expr(const Instr& in) {
   auto var = [](std::uint32_t i) { return fmt::format("v{}", i); };
@@ -131,12 +128,13 @@ std::string OpenClExpr::float_arithmetic(Prim p, DType t, const std::string& a,
   }
 }
 
-/// A math function; strict kernels take that of double.
+/// A math function; strict kernels take that of double, as do special functions in any kernel.
 std::string OpenClExpr::function(Prim p, DType t, const std::string& a, const std::string& b) {
   if (!opencl_has(p, t)) unsupported(p, t);
-  if (spec_.strict && t == DType::F64)
+  const bool special = is_special(p);
+  if (spec_.strict && t == DType::F64 && !special)
     fail(Fault::Unsupported, fmt::format("OpenCL: {} on float64 to 1 ULP", name_of(p)));
-  const bool in_double = spec_.strict;
+  const bool in_double = t != DType::F64 && (spec_.strict || special);
   const char* widen = in_double ? "(double)" : "";
   std::string call =
       fmt::format("{}({}{}", helper(name_of(p), in_double ? DType::F64 : t), widen, a);

@@ -445,8 +445,8 @@ constexpr NamedPolynomial kPolynomials[] = {
     {"log2_tail", &kLog2Tail},
 };
 
-template <class Row, std::size_t N>
-const Row* find(const Row (&rows)[N], std::string_view name) {
+template <class Row>
+const Row* find(std::span<const Row> rows, std::string_view name) {
   for (const Row& row : rows)
     if (row.name == name) return &row;
   return nullptr;
@@ -454,13 +454,16 @@ const Row* find(const Row (&rows)[N], std::string_view name) {
 
 }  // namespace
 
-const OpenClHelper* find_opencl_function(std::string_view name) { return find(kFunctions, name); }
+const OpenClHelper* find_opencl_function(std::string_view name) {
+  const OpenClHelper* found = find<OpenClHelper>(kFunctions, name);
+  return found ? found : find(special_opencl_functions(), name);
+}
 const math::Pair* find_math_constant(std::string_view name) {
-  const NamedPair* found = find(kPairs, name);
+  const NamedPair* found = find<NamedPair>(kPairs, name);
   return found ? &found->value : nullptr;
 }
 const math::Polynomial* find_math_polynomial(std::string_view name) {
-  const NamedPolynomial* found = find(kPolynomials, name);
+  const NamedPolynomial* found = find<NamedPolynomial>(kPolynomials, name);
   return found ? found->value : nullptr;
 }
 
