@@ -100,7 +100,9 @@ def on_nvidia(source):
     log = run(["ptxas", "-v", "-arch=sm_80", ptx, "-o", "/dev/null"]).stderr
     result = {}
     for part in log.split("Compiling entry function '")[1:]:
-        stores, loads = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part).groups()
+        stores, loads = re.search(
+            r"(\d+) bytes spill stores, (\d+) bytes spill loads", part
+        ).groups()
         registers = re.search(r"Used (\d+) registers", part).group(1)
         result[part.split("'")[0]] = int(registers), int(stores) + int(loads)
     return result
@@ -118,7 +120,8 @@ def on_amd(source):
         def number(what, part=part):
             return int(re.search(what + r": (\d+)", part).group(1))
 
-        spills = number("SGPRs Spill") + number("VGPRs Spill") + number(r"ScratchSize \[bytes/lane\]")
+        # Scalar registers that do not suffice are kept in vector registers.
+        spills = number(r"ScratchSize \[bytes/lane\]")
         result[part.split()[0]] = number("VGPRs"), spills, number(r"Occupancy \[waves/SIMD\]")
     return result
 
@@ -152,7 +155,9 @@ def rows(form, found):
             ratio(moved, loads["touched"] + stores["touched"]),
             ratio(4 * one["divisions"], one["asked"]),
             ratio(one["fma"], loads["local"]),
-            ratio(loads["passes"] + stores["passes"], loads["least_passes"] + stores["least_passes"]),
+            ratio(
+                loads["passes"] + stores["passes"], loads["least_passes"] + stores["least_passes"]
+            ),
         )
         form = ""
 
