@@ -253,6 +253,7 @@ TEST_F(OpenClFunctions, TheFastestTileIsMeasuredOnceAndKept) {
   const std::string kind = fmt::format("a test of process {}", getpid());
   const TileTimes::Trial trial{1 << 16, [&](std::size_t) { ++made; }, ask};
   OpenClDevice one(device().found());
+  one.tiles().allow(600);
   EXPECT_FALSE(one.tiles().known(kind, tiles));
   EXPECT_EQ(one.tiles().measure(kind, tiles, trial), tiles[1]);
   EXPECT_EQ(made, 2u);
