@@ -4,8 +4,8 @@ byte asked, and multiply-adds per word read from local memory.
 
     .venv/bin/python benchmarks/opencl_kernels.py [--only PATTERN]
 
-Bytes are counted by Oclgrind with a plugin of ours (oclgrind_traffic.cpp), in sectors of 32 bytes for
-32 items that run together. Run it where the library is built (build/libsnug.so).
+Bytes are counted by Oclgrind with a plugin of ours (oclgrind_traffic.cpp), in sectors of 32 bytes
+for 32 items that run together. Run it where the library is built (build/libsnug.so).
 """
 
 import argparse
@@ -46,61 +46,61 @@ def check_tools():
 
 
 def run(command, **options):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    """By words; in the root of the tree."""
+    done = subprocess.run(command.split(), capture_output=True, text=True, cwd=ROOT, **options)
     if done.returncode:
-        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+        sys.exit(f"{command}\n{done.stdout}{done.stderr}")
     return done
 
 
 def build():
     WORK.mkdir(exist_ok=True)
-    forms, plugin = WORK / "forms", WORK / "libtraffic.so"
     run(
-        ["g++", "-O1", "-std=c++20", f"-I{ROOT}/src", HERE / "opencl_forms.cpp", "-o", forms]
-        + [f"-L{BUILD}", "-lsnug", "-lfmt", f"-Wl,-rpath,{BUILD}"]
+        "g++ -O1 -std=c++20 -Isrc benchmarks/opencl_forms.cpp -o build/opencl_kernels/forms "
+        "-Lbuild -lsnug -lfmt -Wl,-rpath,$ORIGIN/.."
     )
     run(
-        ["g++", "-O2", "-std=c++17", "-fno-rtti", "-shared", "-fPIC", "-I/usr/lib/llvm-14/include"]
-        + [HERE / "oclgrind_traffic.cpp", "-o", plugin, "-loclgrind", "-lLLVM-14"]
+        "g++ -O2 -std=c++17 -fno-rtti -shared -fPIC -I/usr/lib/llvm-14/include "
+        "benchmarks/oclgrind_traffic.cpp -o build/opencl_kernels/libtraffic.so -loclgrind -lLLVM-14"
     )
     (WORK / "oclgrind.icd").write_text("/usr/lib/oclgrind/liboclgrind-rt-icd.so\n")
-    return forms, plugin
 
 
-def launches(forms, plugin, form):
+def launches(form):
     """What the plugin says of every launch with work, and the text of its program."""
-    out = WORK / re.sub(r"\W+", "_", form)
-    for old in WORK.glob(out.name + "*"):
+    name = re.sub(r"\W+", "_", form)
+    for old in WORK.glob(name + "*"):
         old.unlink()
     shutil.rmtree(WORK / "cache", ignore_errors=True)  # kept programs have no text
     environment = os.environ | {
         "OCL_ICD_VENDORS": str(WORK),
-        "OCLGRIND_PLUGINS": str(plugin),
+        "OCLGRIND_PLUGINS": str(WORK / "libtraffic.so"),
         "SNUG_CACHE_DIR": str(WORK / "cache"),
-        "TRAFFIC": str(out),
+        "TRAFFIC": str(WORK / name),
+        "FORM": form,
     }
-    run([forms, form], env=environment)
-    found = [json.loads(line) for line in out.read_text().splitlines()]
+    run("build/opencl_kernels/forms", env=environment)
+    found = [json.loads(line) for line in (WORK / name).read_text().splitlines()]
     for launch in found:
-        launch["source"] = WORK / f"{out.name}.{launch['program']}.cl"
+        launch["source"] = f"build/opencl_kernels/{name}.{launch['program']}.cl"
     return [one for one in found if one["loads"]["asked"] or one["stores"]["asked"]]
 
 
-CLANG = ["clang-19", "-x", "cl", "-cl-std=CL1.2", "-O3", "-Xclang", "-finclude-default-header"]
+CLANG = "clang-19 -x cl -cl-std=CL1.2 -O3 -Xclang -finclude-default-header"
 
 
 def on_nvidia(source):
     """Registers and bytes of spills of every kernel, by its name."""
-    ptx = source.with_suffix(".ptx")
-    library = "/usr/lib/clc/nvptx64--nvidiacl.bc"
     run(
-        [*CLANG, "-target", "nvptx64--nvidiacl", "-march=sm_80", "-Xclang"]
-        + ["-mlink-bitcode-file", "-Xclang", library, "-S", source, "-o", ptx]
+        f"{CLANG} -target nvptx64--nvidiacl -march=sm_80 -Xclang -mlink-bitcode-file "
+        f"-Xclang /usr/lib/clc/nvptx64--nvidiacl.bc -S {source} -o {source}.ptx"
     )
-    log = run(["ptxas", "-v", "-arch=sm_80", ptx, "-o", "/dev/null"]).stderr
+    log = run(f"ptxas -v -arch=sm_80 {source}.ptx -o /dev/null").stderr
     result = {}
     for part in log.split("Compiling entry function '")[1:]:
-        stores, loads = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part).groups()
+        stores, loads = re.search(
+            r"(\d+) bytes spill stores, (\d+) bytes spill loads", part
+        ).groups()
         registers = re.search(r"Used (\d+) registers", part).group(1)
         result[part.split("'")[0]] = int(registers), int(stores) + int(loads)
     return result
@@ -109,8 +109,8 @@ def on_nvidia(source):
 def on_amd(source):
     """Likewise, and waves that run at a time on a unit of four."""
     log = run(
-        [*CLANG, "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-nogpulib", "-S", source]
-        + ["-Rpass-analysis=kernel-resource-usage", "-o", "/dev/null"]
+        f"{CLANG} -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -S {source} "
+        "-Rpass-analysis=kernel-resource-usage -o /dev/null"
     ).stderr
     result = {}
     for part in log.split("Function Name: ")[1:]:
@@ -118,7 +118,8 @@ def on_amd(source):
         def number(what, part=part):
             return int(re.search(what + r": (\d+)", part).group(1))
 
-        spills = number("SGPRs Spill") + number("VGPRs Spill") + number(r"ScratchSize \[bytes/lane\]")
+        # Scalar registers that do not suffice are kept in vector registers.
+        spills = number(r"ScratchSize \[bytes/lane\]")
         result[part.split()[0]] = number("VGPRs"), spills, number(r"Occupancy \[waves/SIMD\]")
     return result
 
@@ -152,7 +153,9 @@ def rows(form, found):
             ratio(moved, loads["touched"] + stores["touched"]),
             ratio(4 * one["divisions"], one["asked"]),
             ratio(one["fma"], loads["local"]),
-            ratio(loads["passes"] + stores["passes"], loads["least_passes"] + stores["least_passes"]),
+            ratio(
+                loads["passes"] + stores["passes"], loads["least_passes"] + stores["least_passes"]
+            ),
         )
         form = ""
 
@@ -168,18 +171,17 @@ def main():
     parser.add_argument("--only", default="*", help="forms whose name matches")
     asked = parser.parse_args()
     check_tools()
-    forms, plugin = build()
+    build()
     table = [HEAD]
-    for form in run([forms]).stdout.splitlines():
+    for form in run("build/opencl_kernels/forms").stdout.splitlines():
         if fnmatch.fnmatch(form, asked.only):
             print(form, file=sys.stderr)
-            table += rows(form, launches(forms, plugin, form))
+            table += rows(form, launches(form))
     widths = [max(map(len, column)) for column in zip(*table)]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    above = [row for row in table[1:] if row[6] != "-" and float(row[6]) > MOST_MOVED]
-    for row in above:
-        print(f"above {MOST_MOVED}: {row[1]}")
+    above = {row[1] for row in table[1:] if row[6] != "-" and float(row[6]) > MOST_MOVED}
+    print(f"\nabove {MOST_MOVED}: {', '.join(sorted(above)) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -255,6 +255,7 @@ TEST_F(OpenClFunctions, TheFastestTileIsMeasuredOnceAndKept) {
   const std::string kind = fmt::format("a test of process {}", getpid());
   const TileTimes::Trial trial{1 << 16, [&](std::size_t) { ++made; }, ask};
   OpenClDevice one(device().found());
+  one.tiles().allow(600);
   EXPECT_FALSE(one.tiles().known(kind, tiles));
   EXPECT_EQ(one.tiles().measure(kind, tiles, trial), tiles[1]);
   EXPECT_EQ(made, 2u);
@@ -287,6 +288,23 @@ TEST_F(OpenClFunctions, ProductsAreMeasuredBeforeTheyRunOnACard) {
   set_devices(nullptr);
   expect_close(host, got, 2e-5);
   EXPECT_EQ(card->tiles().count(), 2u);
+}
+
+TEST_F(OpenClFunctions, JoinsSlicesRowsAndPools) {
+  Expr a = matrix("a"), b = matrix("b"), i = lvector("i"), x = tensor4("x");
+  Array which = Array::zeros(DType::I64, {50});
+  for (std::int64_t k = 0; k < 50; ++k) which.set_int(k, k * 3 % 40);
+  const IndexItem some = IndexItem::range(2, 34), back = IndexItem::range(39, 7, -1);
+  expect_same(
+      {a, b, i},
+      {concatenate({a, transpose(b), a}, 1), concatenate({a, transpose(b)}, 0), subtensor(a, {i}),
+       set_subtensor(a, {some}, subtensor(transpose(b), {some})),
+       inc_subtensor(a, {back}, subtensor(a, {some})), inc_subtensor(a, {IndexItem(), some}, 2.0f)},
+      {random_array({40, 36}, 1), random_array({36, 40}, 2), which});
+  const Expr largest = pool(x, {.window = {2, 3}, .stride = {2, 2}, .pad = {1, 1}});
+  const Expr average = pool(x, {.window = {3, 3}, .stride = {2, 1}, .mode = "average_inc_pad"});
+  expect_same({x}, {largest, average, grad(sum(sqr(largest)), x), grad(sum(sqr(average)), x)},
+              {random_array({2, 3, 9, 10}, 3)});
 }
 
 TEST_F(OpenClFunctions, WhatIsAddedToRowsComesInTheOrderOfTheIndices) {

@@ -1,4 +1,6 @@
 #include "backend/native/pool_axis.h"
+#include "backend/opencl/opencl_helpers.h"
+#include "backend/opencl/opencl_mapping.h"
 #include "backend/opencl/routine_call.h"
 #include "backend/opencl/routines.h"
 
@@ -12,18 +14,18 @@ constexpr const char* kAxes[] = {"z", "y", "x"};
 constexpr std::int64_t kItems = 64;
 
 // Of a window: its first place along each axis, and its cells that lie inside.
-constexpr const char* kWindow = R"(  const long plane = e / ((long)oz_n * oy_n * ox_n);
-  const int at = e % ((long)oz_n * oy_n * ox_n);
-  const int ox = at % ox_n, oy = at / ox_n % oy_n, oz = at / ox_n / oy_n;
+constexpr const char* kWindow = R"(  const long plane = divided(e, area, area_by, area_down);
+  const int at = e - plane * area, row = divided(at, ox_n, x_by, x_down), ox = at - row * ox_n;
+  const int oz = divided(row, oy_n, y_by, y_down), oy = row - oz * oy_n;
   const int sx = ox * $STRIDE_X - $LOW_X, sy = oy * $STRIDE_Y - $LOW_Y, sz = oz * $STRIDE_Z - $LOW_Z;
   const int fx = max(0, -sx), fy = max(0, -sy), fz = max(0, -sz);
   const int lx = min($WINDOW_X, x_n - sx), ly = min($WINDOW_Y, y_n - sy), lz = min($WINDOW_Z, z_n - sz);
   const long base = plane * z_n * y_n * x_n;
 )";
 // Of an element of the images: its place along each axis, and the windows that have it.
-constexpr const char* kElement = R"(  const long plane = e / ((long)z_n * y_n * x_n);
-  const int at = e % ((long)z_n * y_n * x_n);
-  const int x = at % x_n, y = at / x_n % y_n, z = at / x_n / y_n;
+constexpr const char* kElement = R"(  const long plane = divided(e, area, area_by, area_down);
+  const int at = e - plane * area, row = divided(at, x_n, x_by, x_down), x = at - row * x_n;
+  const int z = divided(row, y_n, y_by, y_down), y = row - z * y_n;
   const int bx = max(0, x + $LOW_X - $WINDOW_X + $STRIDE_X) / $STRIDE_X;
   const int by = max(0, y + $LOW_Y - $WINDOW_Y + $STRIDE_Y) / $STRIDE_Y;
   const int bz = max(0, z + $LOW_Z - $WINDOW_Z + $STRIDE_Z) / $STRIDE_Z;
@@ -77,13 +79,29 @@ class PoolCall : public OpenClRoutine {
         all.push_back(
             OpenClArg::int32(k + axes_ < 3 ? 1 : (*dims)[dims->size() - axes_ + (k + axes_ - 3)]));
     const std::int64_t count = product(args.out_desc[0].shape);
+    add_divisors(all, back ? image : pooled, count);
     all.push_back(OpenClArg::int64(count));
     queues.launch(*kernels_[0], all, {groups_of(count, kItems), 1, 1});
   }
 
  private:
+  /// By what the number of an element of the result is divided.
+  void add_divisors(std::vector<OpenClArg>& all, const Dims& result, std::int64_t count) const {
+    const auto along = [&](std::size_t back) {
+      return back < axes_ ? result[result.size() - 1 - back] : 1;
+    };
+    const std::int64_t area = along(0) * along(1) * along(2);
+    all.push_back(OpenClArg::int64(area));
+    for (const std::int64_t n : {area, along(0), along(1)}) {
+      const Divisor d = divisor_of(n);
+      all.push_back(OpenClArg::int32(static_cast<std::int32_t>(d.factor)));
+      all.push_back(OpenClArg::int32(count + kItems <= INT32_MAX ? d.shift : -1));
+    }
+  }
+
   OpenClText text(const Attrs& attrs, DType dtype) const {
     OpenClText t;
+    t.helpers["divided"] = opencl_helper("divided");
     t.local = {kItems, 1, 1};
     const std::string type = opencl_memory_type(dtype), sum = opencl_sum_type(dtype);
     std::int64_t cells = 1;
@@ -105,6 +123,12 @@ class PoolCall : public OpenClRoutine {
         head += fmt::format("const int {}{}_n, ", prefix, axis);
         t.args.push_back(OpenClKind::Int);
       }
+    head += "const long area, ";
+    t.args.push_back(OpenClKind::Long);
+    for (const char* of : {"area", "x", "y"}) {
+      head += fmt::format("const uint {0}_by, const int {0}_down, ", of);
+      t.args.insert(t.args.end(), 2, OpenClKind::Int);
+    }
     head += "const long count";
     t.args.push_back(OpenClKind::Long);
     std::string body = fmt::format(

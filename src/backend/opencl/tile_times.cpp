@@ -10,6 +10,7 @@
 #include "backend/opencl/opencl_device.h"
 #include "backend/opencl/opencl_queues.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/progress_line.h"
 
 namespace snug {
@@ -66,7 +67,8 @@ std::optional<ProductTile> TileTimes::measure(const std::string& kind,
   const Stopwatch watch;
   try {
     best = fastest(tiles, trial);
-  } catch (const Error&) {  // no room, or a kernel that this driver does not build
+  } catch (const Error& e) {  // no room, or a kernel that this driver does not build
+    if (e.fault() == Fault::Interrupted) throw;
   }
   spent_ += watch.seconds();
   if (best == kNone) return {};
@@ -97,6 +99,7 @@ std::size_t TileTimes::fastest(std::span<const ProductTile> tiles, const Trial& 
   const auto fastest = [&] { return std::min_element(best.begin(), best.end()) - best.begin(); };
   for (int round = 0; round < kRounds; ++round)
     for (std::size_t k = 0; k < tiles.size(); ++k) {
+      check_interrupt();
       if (spent_ + all.seconds() > allowed_) return kNone;
       if (round == 0) {
         trial.ready(k);

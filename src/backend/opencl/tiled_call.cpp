@@ -58,8 +58,8 @@ const TiledCall::Form* TiledCall::form_of(const ProductTile& tile) const {
 void TiledCall::make_ready() const {
   const std::lock_guard lock(mutex_);
   if (!is_chosen_) {
-    is_chosen_ = true;
     if (const auto tile = measure()) form_ = form_of(*tile);
+    is_chosen_ = true;
   }
   form_.load()->kernel->make_ready();
   if (join_) join_->make_ready();
