@@ -29,6 +29,7 @@ class OpenClDevice : public Accelerator {
                                          bool slabs = false) override;
   std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
                                                   std::string_view whose) override;
+  const DeviceLedger& ledger() const override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
   /// Bytes that we may have on it; 0: as many as it has.
