@@ -176,6 +176,15 @@ void generate_code(Lowered& lowered, CompileTrace& trace) {
   trace.code_seconds = watch.lap();
 }
 
+void add_body_constants(const Lowered& lowered, std::vector<std::uint64_t>& bytes) {
+  for (const auto& [node, inner] : lowered.inner) {
+    for (const Node& n : inner->program.graph.nodes())
+      if (n.device != 0 && n.op->name == "constant")
+        bytes[n.device] += static_cast<std::uint64_t>(n.attrs.array("value")->bytes());
+    add_body_constants(*inner, bytes);
+  }
+}
+
 Budgets effective_budgets(const CompileOptions& options) {
   Budgets budgets = options.budgets;
   if (options.unbounded || !options.devices) return budgets;

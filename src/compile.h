@@ -38,6 +38,9 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 /// Machine code for all kernels, those of loop bodies included.
 void generate_code(Lowered& lowered, CompileTrace& trace);
 
+/// Adds, by DeviceId, what constants of loop bodies have on other devices than the host.
+void add_body_constants(const Lowered& lowered, std::vector<std::uint64_t>& bytes);
+
 /// What a function may have on each device: its budget, or all that another device than the host
 /// has.
 Budgets effective_budgets(const CompileOptions& options);

@@ -109,6 +109,10 @@ MemoryReport Compiled::report(const SizeSources& from) {
   for (Value v : g.outputs()) r.outputs += bytes(v);
   for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
     if (g.node(id).op->name == "constant") on(g.node(id).device).constants += bytes({id, 0});
+  std::vector<std::uint64_t> of_bodies(devices, 0);
+  add_body_constants(*l, of_bodies);
+  for (DeviceId d = 1; d < devices; ++d)
+    on(d).constants += static_cast<std::int64_t>(of_bodies[d]);
   if (options_.snapshots)
     for (const FunctionGraph::Shared& s : function_->shared)
       if (const Value v = g.inputs()[s.input].value; s.written && g.node(v).device != 0)

@@ -297,65 +297,87 @@ void FunctionImpl::take_shares(CompileOptions& o, Shares& shares) const {
   }
 }
 
+namespace {
+
+/// What has a known size on a device, whatever the sizes of a call.
+struct Known {
+  std::string what;
+  std::uint64_t bytes;
+  bool stays;  // between calls; else it is a copy
+  OriginId origin;
+};
+
+/// Variables, constants and copies of variables; the largest first.
+std::vector<Known> known_on(DeviceId device, const Graph& g) {
+  std::vector<Known> all;
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const Node& n = g.node(id);
+    if (n.device != device) continue;
+    const std::uint32_t source = n.op == &transfer_op ? n.inputs[0].node : id;
+    const auto in = std::find_if(g.inputs().begin(), g.inputs().end(), [&](const GraphInput& i) {
+      return i.shared && i.value.node == source;
+    });
+    const bool is_constant = n.op->name == "constant", is_variable = in != g.inputs().end();
+    if (!is_constant && !is_variable) continue;
+    const std::shared_ptr<const Array> value = is_constant ? n.attrs.array("value") : nullptr;
+    const Dims shape = value ? value->shape : in->shared->shape();
+    const DType dtype = n.types[0].dtype;
+    const std::string name = value                        ? "a constant"
+                             : !in->shared->name.empty() ? in->shared->name
+                                                          : "a shared variable";
+    all.push_back({fmt::format("{}{}, {}", source == id ? "" : "a copy of ", name,
+                               describe_value(dtype, shape, n.origin)),
+                   static_cast<std::uint64_t>(product(shape) * size_of(dtype)), source == id,
+                   n.origin});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Known& a, const Known& b) { return a.bytes > b.bytes; });
+  return all;
+}
+
+}  // namespace
+
 void FunctionImpl::require_room_for_variables() const {
   const CompileOptions& o = strategy_->options();
   const Budgets budgets = effective_budgets(o);
-  const Graph& g = strategy_->whole().current().lowered->program.graph;
-  struct Known {
-    std::string what;
-    std::uint64_t bytes;
-    OriginId origin;
-  };
   for (DeviceId d = 1; d < o.devices->size(); ++d) {
-    std::vector<Known> stay;
-    std::uint64_t sum = 0;
-    for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
-      const Node& n = g.node(id);
-      const bool stays = id < g.inputs().size() || n.op->name == "constant";
-      if (n.device != d || (!stays && n.op != &transfer_op)) continue;
-      std::uint64_t bytes = static_cast<std::uint64_t>(size_of(n.types[0].dtype));
-      Dims shape;
-      for (const SizeId s : n.types[0].dims) {
-        shape.push_back(g.sizes().known(s).value_or(-1));
-        bytes *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape.back(), 0));
-      }
-      const std::uint32_t from = stays ? id : n.inputs[0].node;
-      std::string name = from < g.inputs().size() && g.inputs()[from].shared
-                             ? g.inputs()[from].shared->name
-                             : "";
-      if (name.empty()) name = n.op->name == "constant" ? "a constant" : "a shared variable";
-      const std::string what = fmt::format("{}{}, {}", stays ? "" : "a copy of ", name,
-                                           describe_value(n.types[0].dtype, shape, n.origin));
-      if (bytes > 0) stay.push_back({what, bytes, n.origin});
-      // What is copied lives for a while; what stays, all together.
-      sum += stays ? bytes : 0;
-    }
-    const std::uint64_t budget = budgets.of(d);
-    if (budget == 0 || stay.empty()) continue;
-    std::stable_sort(stay.begin(), stay.end(),
-                     [](const Known& a, const Known& b) { return a.bytes > b.bytes; });
-    const auto largest = static_cast<std::uint64_t>((*o.devices)[d].info().largest_allocation);
-    const bool in_pieces = largest == 0 || stay[0].bytes <= largest;
-    if (sum <= budget && stay[0].bytes <= budget && in_pieces) continue;
-    constexpr std::size_t kShown = 5;
-    std::string list;
-    for (std::size_t k = 0; k < stay.size() && k < kShown; ++k)
-      list += fmt::format("\n    {:>11}   {}", describe_bytes(stay[k].bytes), stay[k].what);
-    const std::string& device = (*o.devices)[d].info().name;
-    const std::uint64_t needed = sum > budget ? sum : stay[0].bytes;
-    const bool in_all = needed > budget;
+    const std::vector<Known> known =
+        known_on(d, strategy_->whole().current().lowered->program.graph);
+    if (known.empty()) continue;
+    // What stays is there together, and each copy for a while.
+    std::uint64_t stay = 0;
+    for (const Known& k : known) stay += k.stays ? k.bytes : 0;
+    const DeviceInfo& device = o.devices->infos()[d];
+    const std::uint64_t needed = std::max(stay, known[0].bytes);
+    const auto largest = static_cast<std::uint64_t>(device.largest_allocation);
+    const bool too_much = !budgets.allow(d, needed);
+    if (!too_much && (largest == 0 || known[0].bytes <= largest)) continue;
+    const Strategy::ProcessShare share = strategy_->share_of(d);
+    const auto amount = [](std::uint64_t n) {
+      return fmt::format("{} ({} bytes)", describe_bytes(n), n);
+    };
+    std::string text = fmt::format("{}: ", device.name), hint;
+    if (!too_much)
+      text += fmt::format("a value has {}, and the device allocates at most {} at a time",
+                          amount(known[0].bytes), amount(largest));
+    else
+      text += fmt::format(
+          "variables, constants and copies of them need at least {}, and {} {}", amount(needed),
+          share.budget          ? fmt::format("of the budget of the process, {}, others leave",
+                                              describe_bytes(share.budget))
+          : o.budgets.of(d) > 0 ? "the budget is"
+                                : "it has",
+          amount(budgets.of(d)));
+    constexpr std::size_t kShown = 6;
+    for (std::size_t k = 0; k < known.size() && k < kShown; ++k)
+      text += fmt::format("\n    {:>11}   {}", describe_bytes(known[k].bytes), known[k].what);
+    if (too_much && share.budget) hint = fmt::format(", or raise {}", process_budget_name());
     throw MemoryError(
-        fmt::format("{}: {} at least {} ({} bytes), and {} {} ({} bytes){}{}", device,
-                    in_all ? "variables, constants and copies of them need" : "a value needs",
-                    describe_bytes(needed), needed,
-                    !in_all            ? "the device allocates at most"
-                    : o.budgets.of(d) ? "the budget is"
-                                       : "it has",
-                    describe_bytes(in_all ? budget : largest), in_all ? budget : largest,
-                    in_all ? "" : " at a time", list),
-        fmt::format("leave them on the host: {}", option("device", "cpu")),
-        {.needed = needed, .allowed = in_all ? budget : largest, .device = device},
-        stay[0].origin);
+        std::move(text), fmt::format("leave them on the host: {}{}", option("device", "cpu"), hint),
+        {.needed = too_much ? needed : known[0].bytes,
+         .allowed = too_much ? budgets.of(d) : largest,
+         .device = device.name},
+        known[0].origin);
   }
 }
 
@@ -435,9 +457,26 @@ std::uint64_t FunctionImpl::room_on(const DeviceList& devices, DeviceId device) 
   return has > others ? has - others : 1;  // 0 is no limit
 }
 
+namespace {
+
+/// What the constants of a program have there now.
+std::uint64_t constant_bytes(const Lowered& l, DeviceId device) {
+  std::uint64_t sum = 0;
+  for (const auto& [node, memory] : l.constants)
+    if (l.program.graph.node(node).device == device) sum += memory->bytes();
+  for (const auto& [node, inner] : l.inner) sum += constant_bytes(*inner, device);
+  return sum;
+}
+
+}  // namespace
+
 std::uint64_t FunctionImpl::taken_by_others(const DeviceList& devices, DeviceId device) const {
   const Accelerator& a = devices.accelerator(device);
   std::uint64_t own = a.arenas.idle_bytes();
+  if (strategy_)
+    strategy_->visit([&](const Compiled& way) {
+      way.visit_programs([&](const Lowered& l) { own += constant_bytes(l, device); });
+    });
   for (const VariableLock& l : locks_) {
     const ReadLock reader(*l.variable);
     const DeviceArray* const there = l.variable->value_on_device();

@@ -9,6 +9,7 @@
 #include "expr/loop_shape.h"
 #include "graph/words.h"
 #include "kernel/task_words.h"
+#include "place/place.h"
 
 namespace snug {
 namespace {
@@ -156,7 +157,7 @@ ArenaPiece piece_of(const Program& p, const Executable& exe, Value v) {
     return piece;
   }
   const Node& n = p.graph.node(v);
-  piece.op = n.op == &kCopyOp ? "copy" : word_for(n);
+  piece.op = n.op == &kCopyOp || n.op == &transfer_op ? "copy" : word_for(n);
   piece.origin = n.origin;
   return piece;
 }

@@ -176,7 +176,8 @@ class Strategy::RemedySearch {
       return any_plan(*plain_, smaller);
     };
     const std::int64_t n = largest_within(
-        rows_ - 1, static_cast<std::int64_t>(budgets_.of(device_)),
+        rows_ - 1,
+        budgets_.of(device_) ? static_cast<std::int64_t>(budgets_.of(device_)) : INT64_MAX,
         [&](std::int64_t k) -> std::optional<std::int64_t> {
           const auto r = with(k);
           if (!r) return std::nullopt;

@@ -27,6 +27,9 @@ class Strategy {
   Strategy(std::shared_ptr<Compiled> whole, std::vector<ProcessShare> shares);
   Strategy(const Strategy&) = delete;
 
+  ProcessShare share_of(DeviceId d) const {
+    return d < shares_.size() ? shares_[d] : ProcessShare{};
+  }
   Compiled& whole() { return *whole_; }
   const Compiled& whole() const { return *whole_; }
   const CompileOptions& options() const { return whole_->options(); }
@@ -139,9 +142,6 @@ class Strategy {
                                             std::int64_t most);
   /// With what devices have that have no budget.
   Budgets with_memories(const Budgets& given) const;
-  ProcessShare share_of(DeviceId d) const {
-    return d < shares_.size() ? shares_[d] : ProcessShare{};
-  }
   /// The device of whose budget a plan has most.
   static DeviceId fullest(const Budgets& budgets, const MemoryReport& plan);
   static bool keeps_to(const Budgets& budgets, const MemoryReport& plan);

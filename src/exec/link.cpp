@@ -101,10 +101,13 @@ namespace {
 std::string name_of_value(const Graph& g, std::uint32_t node) {
   const Node& n = g.node(node);
   if (n.op == &transfer_op) return "a copy of " + name_of_value(g, n.inputs[0].node);
-  if (node >= g.inputs().size()) return word_for(n);
-  const GraphInput& in = g.inputs()[node];
-  const std::string& name = in.shared ? in.shared->name : in.name;
-  return !name.empty() ? name : in.shared ? "a shared variable" : fmt::format("input {}", node);
+  if (n.op == &kCopyOp) return name_of_value(g, n.inputs[0].node);
+  for (const GraphInput& in : g.inputs()) {
+    if (in.value.node != node) continue;
+    const std::string& name = in.shared ? in.shared->name : in.name;
+    return !name.empty() ? name : in.shared ? "a shared variable" : "an argument";
+  }
+  return word_for(n);
 }
 
 /// Refuses what a device has to have in one piece and cannot allocate at a time.

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/bytes.h"
+#include "target/budgets.h"
 
 namespace {
 

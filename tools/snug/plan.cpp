@@ -12,6 +12,7 @@
 #include "base/seconds.h"
 #include "commands.h"
 #include "options.h"
+#include "target/budgets.h"
 #include "train/joined_batches.h"
 
 namespace {
