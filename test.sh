@@ -11,6 +11,10 @@ for argument in "$@"; do
   esac
 done
 
+# What PoCL compiles for the tests is kept where a clean build begins anew.
+export POCL_CACHE_DIR=$PWD/build/pocl
+mkdir -p "$POCL_CACHE_DIR"
+
 results=() failed=0
 
 # step NAME COMMAND...: runs it, goes on if it fails.

@@ -43,7 +43,6 @@ struct ChosenDevices {
   std::mutex mutex;
   std::shared_ptr<const DeviceList> devices;
   decltype(CompileOptions::pin) pin;
-  std::vector<std::uint64_t> budgets;
 };
 ChosenDevices& chosen_devices() {
   static ChosenDevices chosen;
@@ -104,7 +103,7 @@ void generate(Lowered& lowered) {
     const Array& value = *n.attrs.array("value");
     const auto bytes = static_cast<std::uint64_t>(value.bytes());
     auto& there = lowered.constants[id];
-    there = lowered.devices->accelerator(n.device).allocate(bytes, "a constant");
+    there = lowered.devices->accelerator(n.device).allocate_value(bytes, "a constant");
     there->write(there->data(), value.data, bytes);
   }
   for (auto& [node, inner] : lowered.inner) generate(*inner);
@@ -124,12 +123,6 @@ void with_frontiers(const Program& program, const PreparedTasks& tasks, bool rec
   }
 }
 
-/// `found`: there is a plan that needs that much; else none needs less.
-std::string memory_error_text(std::uint64_t needed, bool found, std::uint64_t budget) {
-  return fmt::format("needs {}{} ({} bytes), the budget is {} ({} bytes)", found ? "" : "at least ",
-                     describe_bytes(needed), needed, describe_bytes(budget), budget);
-}
-
 }  // namespace
 
 void set_devices(std::shared_ptr<const DeviceList> devices, decltype(CompileOptions::pin) pin) {
@@ -139,21 +132,18 @@ void set_devices(std::shared_ptr<const DeviceList> devices, decltype(CompileOpti
   chosen.pin = std::move(pin);
 }
 
-void set_device_budgets(std::vector<std::uint64_t> budgets) {
-  ChosenDevices& chosen = chosen_devices();
-  const std::lock_guard lock(chosen.mutex);
-  chosen.budgets = std::move(budgets);
-}
-
 void choose_devices(CompileOptions& options, const Graph& graph) {
   if (options.devices) return;
+  std::vector<std::string> names = named_devices(graph);
+  if (options.place_on == "cpu" && names.empty()) {
+    options.devices = host_only();
+    return;
+  }
   ChosenDevices& chosen = chosen_devices();
   const std::lock_guard lock(chosen.mutex);
   options.devices = chosen.devices;
-  options.device_budgets = chosen.budgets;
   options.pin = chosen.pin;
   if (options.pin) return;
-  std::vector<std::string> names = named_devices(graph);
   const bool puts = !names.empty();
   if (!options.place_on.empty()) names.insert(names.begin(), options.place_on);
   if (!options.devices)
@@ -196,41 +186,118 @@ void generate_code(Lowered& lowered, CompileTrace& trace) {
   trace.code_seconds = watch.lap();
 }
 
+void add_body_constants(const Lowered& lowered, std::vector<std::uint64_t>& bytes) {
+  for (const auto& [node, inner] : lowered.inner) {
+    for (const Node& n : inner->program.graph.nodes())
+      if (n.device != 0 && n.op->name == "constant")
+        bytes[n.device] += static_cast<std::uint64_t>(n.attrs.array("value")->bytes());
+    add_body_constants(*inner, bytes);
+  }
+}
+
+Budgets effective_budgets(const CompileOptions& options) {
+  Budgets budgets = options.budgets;
+  if (options.unbounded || !options.devices) return budgets;
+  for (std::size_t d = 1; d < options.devices->size(); ++d)
+    if (const std::int64_t has = options.devices->infos()[d].memory_bytes; budgets.of(d) == 0 && has)
+      budgets.set(d, static_cast<std::uint64_t>(has));
+  return budgets;
+}
+
 namespace {
 
 /// What budgets leave to arenas.
-ArenaLimits limits_of(const CompileOptions& options, std::span<const std::uint64_t> fixed) {
-  const auto rest = [](std::uint64_t budget, std::uint64_t taken) {
-    return budget > taken ? budget - taken : 0;
-  };
-  ArenaLimits limits(rest(options.budget, fixed[0]));
-  limits.others.assign(options.device_budgets.size(), 0);
-  for (std::size_t d = 1; d < options.device_budgets.size(); ++d)
-    if (const std::uint64_t budget = options.device_budgets[d])  // no bytes are a limit, too
-      limits.others[d] = std::max<std::uint64_t>(rest(budget, d < fixed.size() ? fixed[d] : 0), 1);
+ArenaLimits limits_of(const Budgets& budgets, std::span<const std::uint64_t> fixed) {
+  ArenaLimits limits;
+  for (std::size_t d = 0; d < budgets.size(); ++d) {
+    const std::uint64_t stays = d < fixed.size() ? fixed[d] : 0;
+    if (const std::uint64_t budget = budgets.of(d))  // no bytes are a limit, too
+      limits.set(static_cast<DeviceId>(d), budget > stays ? budget - stays : 1);
+  }
   return limits;
 }
 
-/// Of the first device but the host whose limit the plan exceeds; does nothing if there is none.
-void refuse_device(const Lowered& l, const CompileOptions& options, const ArenaLimits& limits,
-                   std::span<const std::uint64_t> fixed, const Planned& plain) {
-  for (DeviceId d = 1; d < limits.others.size(); ++d) {
-    const Space space = own_space(d);
-    if (limits.of(d) == 0 || space >= plain.plan.arenas.size()) continue;
-    const std::uint64_t arena = plain.plan.arenas[space].bytes;
-    const std::uint64_t stays = d < fixed.size() ? fixed[d] : 0;
-    const std::uint64_t budget = options.device_budgets[d];
-    if (arena + stays <= budget) continue;
-    throw OverBudget(
-        arena + stays, budget, plain.plain_seconds,
-        fmt::format("{}: needs {} with every task once, the budget is {}, and no plan was found "
-                    "(variables and constants take {})",
-                    (*l.devices)[d].info().name, describe_bytes(arena + stays),
-                    describe_bytes(budget), describe_bytes(stays)),
-        fmt::format("let the batch run in slices ({}), use a smaller one, or give a larger {}",
-                    option("micro_batches"), option("memory")));
+/// A program for whose sizes no plan keeps to the budgets.
+class Refusal {
+ public:
+  Refusal(const Lowered& lowered, const CompileOptions& options, const Budgets& budgets,
+          std::span<const std::uint64_t> fixed, const Floor& floor)
+      : l_(lowered),
+        options_(options),
+        budgets_(budgets),
+        fixed_(fixed),
+        floor_(floor),
+        techniques_(options.budgets.any() && (options.recompute || options.disk)) {}
+
+  /// Whether plans that do more than to order the steps may be looked for.
+  bool techniques() const { return techniques_ && !too_much_stays(); }
+
+  bool too_much_stays() const {
+    for (DeviceId d = 0; d < fixed_.size(); ++d)
+      if (!budgets_.allow(d, fixed_[d])) return true;
+    return false;
   }
-}
+
+  /// Of the device of which most is asked. `plain`: the plan without techniques, if it is known.
+  [[noreturn]] void raise(const MemoryPlan* plain) const {
+    DeviceId worst = 0;
+    double most = 0;
+    for (DeviceId d = 0; d < std::max(floor_.in.size(), fixed_.size()); ++d) {
+      if (budgets_.of(d) == 0) continue;
+      const double asked =
+          static_cast<double>(needed(d, plain)) / static_cast<double>(budgets_.of(d));
+      if (asked > most) most = asked, worst = d;
+    }
+    raise_for(worst, plain);
+  }
+
+ private:
+  std::uint64_t stays(DeviceId d) const { return d < fixed_.size() ? fixed_[d] : 0; }
+  std::uint64_t bound(DeviceId d) const {
+    return stays(d) + (d < floor_.in.size() ? floor_.in[d].bound : 0);
+  }
+  /// Of a plan that was found, or else what none is below.
+  bool found(DeviceId d, const MemoryPlan* plain) const {
+    if (plain && plain->bytes_in(d) + stays(d) == bound(d)) return true;
+    return needed(d, plain) > bound(d);
+  }
+  std::uint64_t needed(DeviceId d, const MemoryPlan* plain) const {
+    if (plain && !(techniques_ && too_much_stays())) return stays(d) + plain->bytes_in(d);
+    const std::uint64_t each = d < floor_.in.size() ? stays(d) + floor_.in[d].smallest : stays(d);
+    const bool alone_fits = budgets_.allow(d, each) && d < floor_.nearest.size();
+    return alone_fits ? stays(d) + floor_.nearest[d] : each;
+  }
+
+  [[noreturn]] void raise_for(DeviceId d, const MemoryPlan* plain) const {
+    const std::uint64_t budget = budgets_.of(d), needs = needed(d, plain);
+    const bool is_found = found(d, plain), is_impossible = bound(d) > budget;
+    const std::string whose =
+        d == 0 ? "" : fmt::format("{}: ", (*l_.devices)[d].info().name);
+    const std::string limit = options_.budgets.of(d) > 0 || d == 0
+                                  ? fmt::format("the budget is {}", describe_bytes(budget))
+                                  : fmt::format("it has {}", describe_bytes(budget));
+    std::string why = is_impossible ? "impossible" : "no plan was found";
+    if (stays(d) > budget)
+      why += fmt::format(", since shared variables, {}constants take {}",
+                         d == 0 ? "outputs and " : "and ", describe_bytes(stays(d)));
+    if (is_found && needs > bound(d))
+      why += fmt::format(", and none is below {}", describe_bytes(bound(d)));
+    throw OverBudget(d, needs, budget, floor_.plain_seconds,
+                     fmt::format("{}needs {}{} ({} bytes), {} ({} bytes): {}", whose,
+                                 is_found ? "" : "at least ", describe_bytes(needs), needs, limit,
+                                 budget, why),
+                     fmt::format("let the batch run in slices ({}), use a smaller one, or give a "
+                                 "larger {}",
+                                 option("micro_batches"), option("memory")));
+  }
+
+  const Lowered& l_;
+  const CompileOptions& options_;
+  const Budgets& budgets_;
+  std::span<const std::uint64_t> fixed_;
+  const Floor& floor_;
+  bool techniques_;
+};
 
 }  // namespace
 
@@ -239,65 +306,30 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
                                         const CompileOptions& options,
                                         std::span<const std::shared_ptr<const Planned>> earlier,
                                         const std::shared_ptr<FrontierUser>& user) {
-  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device);
+  PreparedTasks tasks = prepare_tasks(l, bounds, kind, options.device, options.unbounded);
   tasks.sizes.sizes = bounds.high;
   if (options.disk) tasks.sizes.disk = &*options.disk;
-  for (const std::uint64_t budget : options.device_budgets)
-    tasks.sizes.limited.push_back(budget > 0);
   for (const auto& planned : earlier) {
     if (planned->kind != kind) continue;
     if (serves(*planned, l, tasks.sizes))
       return link(l, planned, std::move(tasks), std::move(bounds));
   }
-  const ArenaLimits limits = limits_of(options, fixed);
-  const std::uint64_t fixed_bytes = fixed[0];
-  const std::uint64_t room = options.budget > fixed_bytes ? options.budget - fixed_bytes : 0;
-  // Whatever the arena needs.
-  const bool too_much_stays = options.budget && fixed_bytes > options.budget;
+  const Budgets budgets = effective_budgets(options);
+  const ArenaLimits limits = limits_of(budgets, fixed);
   Floor floor;
+  const Refusal refusal(l, options, budgets, fixed, floor);
   std::optional<Planned> fitted;
-  const bool techniques = options.recompute || options.disk;
-  std::optional<Planned> plain;
   with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
                  [&](ProgramFrontiers& frontiers) {
-                   const auto fit = [&](const ArenaLimits& within) {
-                     return fit_with_loops(l.program, tasks, within, floor,
+                   fitted = fit_with_loops(l.program, tasks, refusal.techniques() ? limits : ArenaLimits(), floor,
                                            {options.recompute, options.find_smallest}, frontiers);
-                   };
-                   fitted = fit(techniques ? limits : ArenaLimits());
-                   if (!limits.others.empty()) plain = fit({});
                  });
-  bool found = floor.smallest > floor.bound;  // else the bound stands for it
-  const auto keeps_to_budgets = [&](const MemoryPlan& plan) {
-    for (DeviceId d = 1; d < limits.others.size() && d < fixed.size(); ++d)
-      if (limits.of(d) > 0 && fixed[d] > options.device_budgets[d]) return false;
-    const bool on_host = !options.budget || plan.host().bytes + plan.staging() <= room;
-    return on_host && !too_much_stays && limits.hold(plan);
-  };
-  if (fitted && !keeps_to_budgets(fitted->plan)) {
-    found = !techniques || fitted->plan.host().bytes == floor.bound;
-    if (found) floor.smallest = fitted->plan.host().bytes;
-    fitted.reset();
-  }
-  if (!fitted && plain) refuse_device(l, options, limits, fixed, *plain);
-  if (!fitted) {
-    std::string why = room < floor.bound || too_much_stays ? "impossible" : "no plan was found";
-    if (too_much_stays)
-      why += fmt::format(", since shared variables, outputs and constants take {}",
-                         describe_bytes(fixed_bytes));
-    if (found && !floor.proved())
-      why += fmt::format(", and none is below {}", describe_bytes(fixed_bytes + floor.bound));
-    throw OverBudget(
-        fixed_bytes + floor.smallest, options.budget, floor.plain_seconds,
-        fmt::format("{}: {}",
-                    memory_error_text(fixed_bytes + floor.smallest, found, options.budget), why),
-        fmt::format("let the batch run in slices ({}), use a smaller one, or give a larger {}",
-                    option("micro_batches"), option("memory")));
-  }
+  if (!fitted || refusal.too_much_stays() || !limits.hold(fitted->plan))
+    refusal.raise(fitted ? &fitted->plan : nullptr);
   auto planned = std::make_shared<Planned>(*std::move(fitted));
   add_waits(planned->schedule, planned->plan);
   verify_queues(planned->schedule, planned->plan);
-  planned->bound = floor.bound;
+  for (const Floor::InMemory& in : floor.in) planned->bounds.push_back(in.bound);
   planned->kind = std::move(kind);
   return link(l, planned, std::move(tasks), std::move(bounds));
 }

@@ -11,6 +11,7 @@
 #include "passes.h"
 #include "place/place.h"
 #include "plan/fit.h"
+#include "plan/over_budget.h"
 #include "target/found_device.h"
 
 namespace snug {
@@ -28,8 +29,6 @@ struct CompileTrace {
 /// as the process has it. For tests.
 void set_devices(std::shared_ptr<const DeviceList> devices,
                  decltype(CompileOptions::pin) pin = nullptr);
-/// Likewise, what functions may have on each device, by its number; 0: no limit.
-void set_device_budgets(std::vector<std::uint64_t> budgets);
 /// Fills in the devices that a graph is placed on, unless there are some.
 void choose_devices(CompileOptions& options, const Graph& graph);
 
@@ -39,24 +38,16 @@ std::unique_ptr<Lowered> lower(const Graph& captured, const CompileOptions& opti
 /// Machine code for all kernels, those of loop bodies included.
 void generate_code(Lowered& lowered, CompileTrace& trace);
 
-/// No plan that was found keeps to the budget. `needed` is that of the lowest plan, or the bound of
-/// all.
-class OverBudget : public MemoryError {
- public:
-  OverBudget(std::uint64_t needed, std::uint64_t budget, double plain_seconds,
-             const std::string& message, const std::string& hint = {})
-      : MemoryError(message, hint, {.needed = needed, .allowed = budget}),
-        plain_seconds_(plain_seconds) {}
-  double plain_seconds() const { return plain_seconds_; }  // predicted, if every task runs once
-  [[noreturn]] void raise() const override { throw *this; }
+/// Adds, by DeviceId, what constants of loop bodies have on other devices than the host.
+void add_body_constants(const Lowered& lowered, std::vector<std::uint64_t>& bytes);
 
- private:
-  double plain_seconds_;
-};
+/// What a function may have on each device: its budget, or all that another device than the host
+/// has.
+Budgets effective_budgets(const CompileOptions& options);
 
 /// Program -> plan -> Executable: once per set of sizes. A plan of `earlier` that is large enough
 /// is used again. Throws OverBudget. `fixed`: per device, what the budgets cover besides
-/// arenas; the host first.
+/// arenas.
 /// `user`: for whom frontiers are kept; null: they are not.
 std::unique_ptr<Executable> instantiate(const Lowered& lowered, SizeBounds bounds, CallKind kind,
                                         std::vector<std::uint64_t> fixed,

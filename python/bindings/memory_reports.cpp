@@ -16,14 +16,34 @@ nb::dict as_dict(const MemoryReport::Alive& a) {
   return d;
 }
 
+nb::list devices_of(const ProcessMemory& m) {
+  nb::list devices;
+  for (const DeviceMemoryUse& use : m.devices) {
+    nb::dict device, owners;
+    for (const auto& [name, bytes] : use.owners) owners[name.c_str()] = bytes;
+    device["name"] = use.device;
+    device["bytes"] = use.claimed;
+    device["limit"] = use.limit;
+    device["budget"] = use.budget;
+    device["owners"] = owners;
+    devices.append(device);
+  }
+  return devices;
+}
+
 nb::list devices_of(const MemoryReport& r) {
   nb::list devices;
   for (const MemoryReport::OnDevice& on : r.devices) {
-    nb::dict device;
+    nb::dict device, most;
     device["name"] = on.name;
-    device["variables"] = on.variables;
-    device["constants"] = on.constants;
-    device["arena"] = on.arena;
+    for (const auto& [name, bytes] : bytes_of(on)) device[name.data()] = bytes;
+    for (std::size_t c = 0; c < kArenaClasses; ++c)
+      most[name_of(static_cast<ArenaClass>(c)).data()] = on.most[c];
+    device["most"] = most;
+    nb::list alive;
+    for (const MemoryReport::Alive& a : on.alive) alive.append(as_dict(a));
+    device["alive"] = alive;
+    device["peak_step"] = on.peak_step;
     devices.append(device);
   }
   return devices;
@@ -74,7 +94,7 @@ void bind_memory_reports(nb::module_& m) {
                            a.where);
       });
   nb::class_<MemoryReport>(m, "MemoryReport", "What a function needs for given sizes, in bytes.")
-      .def_prop_ro("devices", devices_of)
+      .def_prop_ro("devices", nb::overload_cast<const MemoryReport&>(&devices_of))
       .def_ro("inputs", &MemoryReport::inputs)
       .def_ro("outputs", &MemoryReport::outputs)
       .def_ro("parameters", &MemoryReport::parameters)
@@ -137,6 +157,9 @@ void bind_memory_reports(nb::module_& m) {
       .def_ro("shared", &ProcessMemory::shared)
       .def_ro("loaders", &ProcessMemory::loaders)
       .def_ro("counted", &ProcessMemory::counted)
+      .def_prop_ro("devices", nb::overload_cast<const ProcessMemory&>(&devices_of),
+                   "Of each device that is open: name, bytes that are taken, limit, budget, and "
+                   "owners with their bytes.")
       .def("__str__", &ProcessMemory::describe)
       .def("__repr__", &ProcessMemory::describe);
   m.def("process_memory", &process_memory,

@@ -58,7 +58,7 @@ void bind_settings(nb::module_& m) {
       "amount_fault",
       [](const std::string& text) -> std::optional<std::pair<std::string, std::string>> {
         try {
-          parse_bytes(text, "");
+          parse_budget_text(text, "");
         } catch (const Error& e) {
           return std::pair(e.message(), e.hint());
         }
@@ -151,7 +151,7 @@ void bind_settings(nb::module_& m) {
       "_why_no_opencl_devices",
       [](const std::string& folder) { return find_opencl_devices(folder).trouble; },
       "For tests: another folder in place of /dev.");
-  m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(parse_bytes(text)); });
+  m.def("set_memory_budget", [](const std::string& text) { set_memory_budget(text); });
   m.def("set_cast_policy", [](const std::string& name) {
     set_cast_policy(name == "custom" ? CastPolicy::Custom : CastPolicy::NumpyFloatX);
   });

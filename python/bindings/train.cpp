@@ -133,6 +133,14 @@ void bind_history(nb::module_& m) {
       .def_ro("stopped_early", &History::stopped_early)
       .def_ro("interrupted", &History::interrupted)
       .def_ro("resumed_from", &History::resumed_from)
+      .def_prop_ro(
+          "planned",
+          [](const History& h) {
+            nb::dict planned;
+            for (const auto& [device, bytes] : h.planned) planned[device.c_str()] = bytes;
+            return planned;
+          },
+          "Bytes of a step as planned, by device; 'cpu' with what loaders have.")
       .def_ro("skipped", &History::skipped, "Damaged and foreign checkpoints, and why.")
       .def("__getitem__", &History::values, arg("name"),
            "One number per epoch: history['loss'], history['validation_accuracy'].")

@@ -37,14 +37,25 @@ def one_of(*allowed: str) -> Callable[[Any], str]:
 
 
 def _budget(value: Any) -> str | int | None:
-    if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
-        raise Bad(f"expected None, bytes or text like '4GiB', got {value!r}")
     if value is None or value == "None":
         return None
-    fault = _core.amount_fault(str(value))
+    amounts = value.values() if isinstance(value, dict) else [value]
+    for amount in amounts:
+        if not isinstance(amount, (str, int)) or isinstance(amount, bool):
+            raise Bad(f"expected None, bytes or text like '4GiB', got {amount!r}")
+    fault = _core.amount_fault(_budget_text(value))
     if fault is not None:
         raise Bad(*fault)
     return value
+
+
+def _budget_text(value: Any) -> str:
+    """As the core takes it: "4GiB", "opencl:0=4GiB,cpu=8GiB"."""
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return ",".join(f"{device}={amount}" for device, amount in value.items())
+    return str(value)
 
 
 def _count(value: Any) -> int:
@@ -103,8 +114,9 @@ _SETTINGS = {
     "memory": Setting(
         None,
         _budget,
-        "the budget of shared variables, arenas and loaders together: None, bytes, or '4GiB'",
-        lambda budget: _core.set_memory_budget("" if budget is None else str(budget)),
+        "the budget of shared variables, arenas and loaders together, and of what is on each other "
+        "device: None, bytes, '4GiB', or {'opencl:0': '3GiB', 'cpu': '8GiB'}",
+        lambda budget: _core.set_memory_budget(_budget_text(budget)),
     ),
     "share_arenas": Setting(
         True, _switch, "functions that do not run at the same time work in the same memory"
@@ -176,7 +188,7 @@ class Config:
     )
 
     floatX: str
-    memory: str | int | None
+    memory: str | int | dict[str, str | int] | None
     mode: str
     threads: int
     on_unused_input: str

@@ -42,7 +42,7 @@ class MaxBatch(_Largest):
 def max_batch(
     f: _core.Function,
     *shapes: Any,
-    memory: str | int | None = None,
+    memory: str | int | dict[str, str | int] | None = None,
     axis: int = 0,
     **named: Any,
 ) -> MaxBatch:
@@ -50,7 +50,8 @@ def max_batch(
 
     print(snug.max_batch(f, memory="4GiB", x=(1, 3, 224, 224), y=(1,)))
 
-    memory      the budget: bytes or text; None: that of the function
+    memory      the budget: bytes, text or one for each device; None: that of the function, and of
+                devices without one what they have
     axis        of the inputs, along which the batch lies: of all that have the same size there as
                 the first one
     shapes, named   of the inputs, as f.memory takes them; the sizes along the axis do not matter

@@ -201,7 +201,8 @@ std::shared_ptr<const Executable> Compiled::executable_for(const std::shared_ptr
     kind.same_shape.push_back(same);
   }
   std::vector<std::uint64_t> fixed = fixed_bytes(g, bounds.high);
-  if (options_.budget == 0) fixed[0] = 0;
+  add_body_constants(*l, fixed);
+  if (options_.budgets.host() == 0) fixed[0] = 0;
   // A variable that changes its shape has its old and its new memory at once.
   for (std::size_t i = 0; i < g.updates().size(); ++i)
     if (const Value v = g.updates()[i].value; !kind.same_shape[i])

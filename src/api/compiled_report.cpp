@@ -14,10 +14,11 @@
 namespace snug {
 namespace {
 
-/// The arena by class, its peak and who is alive there.
-void describe_arena(const Executable& e, MemoryReport& r) {
+/// The arena of a device by class, its peak and who is alive there.
+ArenaUse describe_arena(const Executable& e, DeviceId device, MemoryUse& r) {
   const Planned& planned = *e.planned;
-  const ArenaUse use = arena_use(e);
+  const Space space = own_space(device);
+  const ArenaUse use = arena_use(e, space);
   auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
   std::int64_t* const classes[kArenaClasses] = {&r.gradients, &r.activations, &r.temporaries,
                                                 &r.workspace, &r.copies};
@@ -25,27 +26,25 @@ void describe_arena(const Executable& e, MemoryReport& r) {
     *classes[c] = number(use.at_peak[c]);
     r.most[c] = number(use.most[c]);
   }
-  r.arena = number(planned.plan.host().bytes);
   r.gap = number(use.gap);
-  r.floor = number(planned.bound);
+  r.floor = device < planned.bounds.size() ? number(planned.bounds[device]) : 0;
   r.all_gradients = number(use.all_gradients);
   r.gradients_wait = use.gradients_wait;
-  r.slices = use.slices.count;
-  r.slice_rows = use.slices.rows;
-  r.accumulators = number(use.accumulators);
   for (const ArenaPiece& x : use.alive)
     r.alive.push_back({number(x.bytes), x.what, x.op, describe_value(x.dtype, x.shape, x.origin),
                        describe(x.origin)});
-  if (planned.schedule.steps.empty()) return;
-  const std::uint32_t at = planned.plan.host().peak_step;
-  const Step& s = planned.schedule.steps[at];
+  if (space >= planned.plan.arenas.size()) return use;
+  const ArenaPlan& arena = planned.plan.arenas[space];
+  r.arena = number(arena.bytes);
+  if (planned.schedule.steps.empty() || (device != 0 && arena.bytes == 0)) return use;
+  const Step& s = planned.schedule.steps[arena.peak_step];
   const Task* t = s.commit_copy ? nullptr : &e.lowered->program.tasks[s.task];
   const std::string where = t ? describe(t->origin) : "";
-  r.step = at + 1;
-  r.steps = number(planned.schedule.steps.size());
-  r.peak_step = fmt::format("step {} of {}: {}{}", r.step, r.steps,
+  r.step = arena.peak_step + 1;
+  r.peak_step = fmt::format("step {} of {}: {}{}", r.step, planned.schedule.steps.size(),
                             t ? words_for(e.lowered->program, *t) : "copy to shared",
                             where.empty() ? "" : fmt::format(" ({})", where));
+  return use;
 }
 
 /// Adds the steps, buffers and offsets of a plan, those of loop bodies included.
@@ -98,17 +97,24 @@ MemoryReport Compiled::report(const SizeSources& from) {
   };
   const std::vector<bool> state = optimizer_state(g);
   const std::size_t devices = l->devices->size();
-  for (DeviceId d = 1; d < devices; ++d) r.devices.push_back({(*l->devices)[d].info().name});
+  for (DeviceId d = 1; d < devices; ++d)
+    r.devices.emplace_back().name = (*l->devices)[d].info().name;
+  const auto on = [&](DeviceId d) -> MemoryUse& {
+    return d ? static_cast<MemoryUse&>(r.devices[d - 1U]) : r;
+  };
   auto held_by = [&](std::size_t input) -> std::int64_t& {
-    if (const DeviceId d = g.node(g.inputs()[input].value).device)
-      return r.devices[d - 1].variables;
-    return input < function_->argument_count ? r.inputs : state[input] ? r.optimizer : r.parameters;
+    if (input < function_->argument_count) return r.inputs;
+    MemoryUse& use = on(g.node(g.inputs()[input].value).device);
+    return state[input] ? use.optimizer : use.parameters;
   };
   for (std::size_t i = 0; i < g.inputs().size(); ++i) held_by(i) += bytes(g.inputs()[i].value);
   for (Value v : g.outputs()) r.outputs += bytes(v);
   for (std::uint32_t id = 0; id < g.nodes().size(); ++id)
-    if (const DeviceId d = g.node(id).device; g.node(id).op->name == "constant")
-      (d ? r.devices[d - 1].constants : r.constants) += bytes({id, 0});
+    if (g.node(id).op->name == "constant") on(g.node(id).device).constants += bytes({id, 0});
+  std::vector<std::uint64_t> of_bodies(devices, 0);
+  add_body_constants(*l, of_bodies);
+  for (DeviceId d = 1; d < devices; ++d)
+    on(d).constants += static_cast<std::int64_t>(of_bodies[d]);
   if (options_.snapshots)
     for (const FunctionGraph::Shared& s : function_->shared)
       if (const Value v = g.inputs()[s.input].value; s.written && g.node(v).device != 0)
@@ -117,15 +123,23 @@ MemoryReport Compiled::report(const SizeSources& from) {
   // A variable that changes its shape has its old and its new memory at once.
   for (const Buffer& b : planned.schedule.buffers)
     if (b.where == Where::Fresh) held_by(b.index) += static_cast<std::int64_t>(b.bytes);
-  const std::int64_t stays = r.parameters + r.optimizer + r.outputs + r.constants + r.copies_kept;
-  describe_arena(*e, r);
-  r.fingerprint = fingerprint_of(*e);
+  ArenaUse sliced;
+  for (DeviceId d = 0; d < devices; ++d) {
+    MemoryUse& use = on(d);
+    const ArenaUse arena = describe_arena(*e, d, use);
+    if (d == 0 || arena.slices.count > 0) sliced = arena;
+    const std::int64_t stays = use.variables() + use.constants +
+                               (d == 0 ? r.outputs + r.copies_kept : std::int64_t{0});
+    use.peak = stays + use.arena;
+    use.floor += stays;
+  }
+  r.slices = sliced.slices.count;
+  r.slice_rows = sliced.slices.rows;
+  r.accumulators = static_cast<std::int64_t>(sliced.accumulators);
+  r.steps = static_cast<std::int64_t>(planned.schedule.steps.size());
   r.staging = static_cast<std::int64_t>(planned.plan.staging());
-  for (DeviceId d = 1; d < devices; ++d)
-    if (own_space(d) < planned.plan.arenas.size())
-      r.devices[d - 1].arena = static_cast<std::int64_t>(planned.plan.arenas[own_space(d)].bytes);
-  r.peak = stays + r.arena + r.staging;
-  r.floor += stays;
+  r.peak += r.staging;
+  r.fingerprint = fingerprint_of(*e);
   r.not_planned = not_planned_bytes();
   r.best_order = planned.schedule.best_order;
   r.recomputed = planned.recomputed;

@@ -162,16 +162,17 @@ MemoryReport Function::memory(const Shapes& shapes, const Values& values,
   return told("planning", impl_->function().name,
               [&] { return impl_->memory(sizes, values, copied); });
 }
-std::int64_t Function::smallest_budget(const Shapes& shapes, const Values& values) const {
+std::int64_t Function::smallest_budget(const Shapes& shapes, const Values& values,
+                                       const std::string& device) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "smallest_budget");
   return told("planning", impl_->function().name,
-              [&] { return impl_->smallest_budget(sizes, values); });
+              [&] { return impl_->smallest_budget(sizes, values, device); });
 }
-std::vector<Remedy> Function::remedies(const Shapes& shapes, std::uint64_t budget,
+std::vector<Remedy> Function::remedies(const Shapes& shapes, const std::string& memory,
                                        const Values& values) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "remedies");
   return told("planning", impl_->function().name,
-              [&] { return impl_->remedies(sizes, values, budget); });
+              [&] { return impl_->remedies(sizes, values, memory); });
 }
 Function::Way Function::way(std::span<const Dims> shapes) const { return made().way(shapes); }
 void Function::set_way(std::span<const Dims> shapes, const Way& way) const {
@@ -180,9 +181,8 @@ void Function::set_way(std::span<const Dims> shapes, const Way& way) const {
 MaxBatch Function::max_batch(const Shapes& shapes, const std::string& memory, int axis,
                              const Values& values) const {
   const std::vector<Dims> sizes = shapes_of(made(), shapes, values, "max_batch");
-  const std::uint64_t budget = memory.empty() ? impl_->budget() : parse_bytes(memory);
   return told("planning", impl_->function().name,
-              [&] { return impl_->max_batch(sizes, values, budget, axis); });
+              [&] { return impl_->max_batch(sizes, values, memory, axis); });
 }
 void Function::free() const { made().free(); }
 std::string Function::explain() const { return made().explain(); }

@@ -211,14 +211,21 @@ class Function {
   MemoryReport memory(const Shapes& shapes, const Values& values = {},
                       const std::vector<bool>& copied = {}) const;
   /// The smallest budget that a plan of the whole batch was found for, where tasks may run again;
-  /// proved to be the least one if it is the report's `floor`. Takes a search.
-  std::int64_t smallest_budget(const Shapes& shapes, const Values& values = {}) const;
-  /// Ways to keep to `budget` bytes where the plain plan for these shapes does not, each planned:
-  /// a smaller batch (axis 0), tasks that run again, slices of the batch, activations in bfloat16,
-  /// more memory.
-  std::vector<Remedy> remedies(const Shapes& shapes, std::uint64_t budget,
+  /// proved to be the least one if it is the report's `floor`. Takes a search. `device`: in whose
+  /// memory, whatever the others need; empty: the host's.
+  std::int64_t smallest_budget(const Shapes& shapes, const Values& values = {},
+                               const std::string& device = {}) const;
+  /// Ways to keep to the budget `memory` ("4GiB"; as FunctionOptions has it) where the plain plan
+  /// for these shapes does not, each planned: a smaller batch (axis 0), tasks that run again, slices
+  /// of the batch, activations in bfloat16, the host instead of the device, more memory.
+  std::vector<Remedy> remedies(const Shapes& shapes, const std::string& memory,
                                const Values& values = {}) const;
-  /// The largest batches that fit the budget `memory` ("4GiB"; empty: that of the function), by
+  std::vector<Remedy> remedies(const Shapes& shapes, std::uint64_t budget,
+                               const Values& values = {}) const {
+    return remedies(shapes, std::to_string(budget), values);
+  }
+  /// The largest batches that fit the budget `memory` ("4GiB"; empty: that of the function, and of
+  /// devices without one what they have), by
   /// each of the techniques it may use, and the one to take; 0 rows if not even one fits. `shapes`
   /// are those of the inputs for any batch; the batch is `axis` of every input that has the same
   /// size there as the first one. More slices than `kMostSlices` are not tried.

@@ -259,7 +259,7 @@ void move_to(SharedVariable& v, Accelerator* home) {
     return;
   }
   v.value_on(home->info().name, [&](std::uint64_t bytes) {
-    return home->allocate(bytes, v.name.empty() ? "a shared variable" : v.name);
+    return home->allocate_value(bytes, v.name.empty() ? "a shared variable" : v.name);
   });
 }
 
@@ -589,7 +589,7 @@ std::byte* FunctionImpl::bind_copy(CallContext& c, SharedVariable& v, Accelerato
   if (!device) return c.copies.emplace_back(std::move(here)).data;
   const auto bytes = static_cast<std::uint64_t>(here.bytes());
   DeviceArray& there = c.copies_there.emplace_back(
-      here.dtype, here.shape, device->allocate(bytes, v.name.empty() ? "a copy" : v.name));
+      here.dtype, here.shape, device->allocate_value(bytes, v.name.empty() ? "a copy" : v.name));
   there.memory->write(there.memory->data(), here.data, bytes);
   return there.memory->data();
 }
@@ -606,7 +606,7 @@ std::byte* FunctionImpl::bind_fresh(CallContext& c, const Buffer& buffer) {
     c.fresh_there.resize(function_->graph.inputs().size());
     DeviceArray& fresh = c.fresh_there[buffer.index];
     fresh = {type.dtype, shape, nullptr};
-    fresh.memory = c.devices->accelerator(home).allocate(
+    fresh.memory = c.devices->accelerator(home).allocate_value(
         static_cast<std::uint64_t>(fresh.bytes()),
         fmt::format("a new value of {}", v.name.empty() ? "a variable" : v.name));
     return fresh.memory->data();

@@ -15,6 +15,7 @@
 #include "base/spelling.h"
 #include "base/threads.h"
 #include "graph/capture.h"
+#include "graph/words.h"
 #include "target/memory_budget.h"
 
 namespace snug {
@@ -41,42 +42,45 @@ void check_options(const FunctionOptions& options) {
          "choose float32 or bfloat16");
 }
 
-/// "3GiB": of each device; "opencl:0=3GiB,cpu=8GiB": of those that are named.
-void take_budgets(const std::string& memory, CompileOptions& o) {
-  const DeviceList& devices = *o.devices;
-  std::vector<std::uint64_t> budgets(devices.size(), 0);
-  if (memory.find('=') == std::string::npos) {
-    std::fill(budgets.begin(), budgets.end(), parse_bytes(memory));
-  } else {
-    for (std::size_t at = 0; at <= memory.size();) {
-      const std::size_t end = std::min(memory.find(',', at), memory.size());
-      const std::string part = memory.substr(at, end - at);
-      const std::size_t equal = part.find('=');
-      const std::string name = part.substr(0, equal);
-      std::size_t d = 0;
-      while (d < devices.size() && devices[static_cast<DeviceId>(d)].info().name != name &&
-             !(d == 0 && name == "cpu"))
-        ++d;
-      if (equal == std::string::npos || d == devices.size()) {
-        std::string names = "cpu";
-        for (std::size_t k = 1; k < devices.size(); ++k)
-          names += ", " + devices[static_cast<DeviceId>(k)].info().name;
-        fail(Fault::Value,
-             fmt::format("memory: '{}' is no budget of a device of the function", part),
-             devices.size() > 1
-                 ? fmt::format("its devices are {}: write {}", names, "\"opencl:0=3GiB,cpu=8GiB\"")
-                 : fmt::format("it has no device but the cpu: write \"4GiB\", or give it a {}",
-                               option("device")));
-      }
-      budgets[d] = parse_bytes(part.substr(equal + 1));
-      at = end + 1;
-    }
+/// A device of a function; "" is the host.
+std::optional<DeviceId> find_device(std::string_view name, const DeviceList& devices) {
+  if (name.empty() || name == "cpu") return 0;
+  for (DeviceId d = 0; d < devices.size(); ++d)
+    if (devices[d].info().name == name) return d;
+  return std::nullopt;
+}
+
+std::string names_of(const DeviceList& devices) {
+  std::string names = "cpu";
+  for (DeviceId d = 1; d < devices.size(); ++d) names += ", " + devices[d].info().name;
+  return names;
+}
+
+DeviceId device_named(std::string_view name, const DeviceList& devices) {
+  if (const auto d = find_device(name, devices)) return *d;
+  fail(Fault::Value, fmt::format("'{}' is no device of the function", name),
+       fmt::format("its devices are {}", names_of(devices)));
+}
+
+/// What is written, for the devices of a function.
+Budgets budgets_of(const std::string& memory, const DeviceList& devices) {
+  const BudgetText text = parse_budget_text(memory);
+  Budgets budgets;
+  for (DeviceId d = 0; d < devices.size(); ++d) budgets.set(d, text.each);
+  for (const auto& [name, bytes] : text.of) {
+    const auto d = find_device(name, devices);
+    if (!d)
+      fail(Fault::Value,
+           fmt::format("memory: '{}={}' is no budget of a device of the function", name,
+                       amount_to_type(bytes)),
+           devices.size() > 1
+               ? fmt::format("its devices are {}: write {}", names_of(devices),
+                             "\"opencl:0=3GiB,cpu=8GiB\"")
+               : fmt::format("it has no device but the cpu: write \"4GiB\", or give it a {}",
+                             option("device")));
+    budgets.set(*d, bytes);
   }
-  o.budget = budgets[0];
-  if (std::any_of(budgets.begin() + 1, budgets.end(), [](auto b) { return b > 0; })) {
-    o.device_budgets = budgets;
-    o.device_budgets[0] = 0;
-  }
+  return budgets;
 }
 
 /// Checks inputs and outputs, and keeps their types and names.
@@ -122,20 +126,21 @@ FunctionImpl::FunctionImpl(const std::vector<Expr>& inputs, const std::vector<Ex
   options_.updates.clear();
   options_.givens.clear();
   options_.shapes.clear();
-  Strategy::ProcessShare share;
-  CompileOptions compile = compile_options(options, share);
+  Shares shares;
+  CompileOptions compile = compile_options(options, shares);
   for (int i = 0; i < options.contexts; ++i) contexts_.push_back(std::make_unique<CallContext>());
   shares_arenas_ = options.share_arenas && contexts_.size() == 1;
   strategy_ = std::make_unique<Strategy>(
       std::make_shared<Compiled>(function_, std::move(compile),
                                  options.plan_only ? Compiled::Code::None : Compiled::Code::Now,
                                  std::make_shared<FrontierUser>()),
-      share);
+      shares);
   if (options_.mode != Mode::Reference) {
     std::lock_guard lock(compile_mutex_);
     strategy_->whole().program_for(function_->shared_shapes());
   }
   if (!options.shapes.empty()) plan_for_hints(inputs, options.shapes);
+  if (has_other_devices_ && options_.mode != Mode::Reference) require_room_for_variables();
   hook_.emplace([](void* self) { static_cast<FunctionImpl*>(self)->free_in_child(); }, this);
 }
 
@@ -154,7 +159,7 @@ void FunctionImpl::drop_claims() {
 }
 
 CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
-                                             Strategy::ProcessShare& share) {
+                                             Shares& shares) {
   CompileOptions o;
   o.bfloat16_products = options.precision == DType::BF16 && options.mode == Mode::Fast;
   if (options.activations == DType::BF16)
@@ -168,16 +173,11 @@ CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
   o.place_on = options.device;
   choose_devices(o, function_->graph);
   has_other_devices_ = o.devices->size() > 1;
-  take_budgets(options.memory, o);
-  share.own = o.budget;
-  if (const std::uint64_t left = share_of_process(share.taken_by_others);
-      left && (o.budget == 0 || left < o.budget)) {
-    o.budget = left;
-    share.budget = memory_budget();
-  }
+  o.budgets = budgets_of(options.memory, *o.devices);
+  take_shares(o, shares);
   o.snapshots = options.snapshot > 0;
   o.recompute = options.recompute;
-  if (o.budget) o.device = measured_host_if_possible();
+  if (o.budgets.any()) o.device = measured_host_if_possible();
   if (!options.offload.empty()) o.disk = measured_disk(options.offload);
   if (!o.device && options.profile) o.device = measured_host_if_known();
   return o;
@@ -279,6 +279,110 @@ std::uint64_t FunctionImpl::share_of_process(std::uint64_t& taken_by_others) con
   return budget > taken_by_others ? budget - taken_by_others : 1;  // 0 is no limit
 }
 
+void FunctionImpl::take_shares(CompileOptions& o, Shares& shares) const {
+  shares.resize(o.devices->size());
+  for (DeviceId d = 0; d < shares.size(); ++d) {
+    Strategy::ProcessShare& share = shares[d];
+    share.own = o.budgets.of(d);
+    const std::uint64_t budget =
+        d ? device_memory_budget((*o.devices)[d].info().name) : memory_budget();
+    std::uint64_t left = 0;
+    if (d == 0) {
+      left = share_of_process(share.taken_by_others);
+    } else if (budget > 0) {
+      share.taken_by_others = taken_by_others(*o.devices, d);
+      left = budget > share.taken_by_others ? budget - share.taken_by_others : 1;
+    }
+    if (left == 0 || (share.own > 0 && left >= share.own)) continue;
+    o.budgets.set(d, left);
+    share.budget = budget;
+  }
+}
+
+namespace {
+
+/// What has a known size on a device, whatever the sizes of a call.
+struct Known {
+  std::string what;
+  std::uint64_t bytes;
+  bool stays;  // between calls; else it is a copy
+  OriginId origin;
+};
+
+/// Variables, constants and copies of variables; the largest first.
+std::vector<Known> known_on(DeviceId device, const Graph& g) {
+  std::vector<Known> all;
+  for (std::uint32_t id = 0; id < g.nodes().size(); ++id) {
+    const Node& n = g.node(id);
+    if (n.device != device) continue;
+    const std::uint32_t source = n.op == &transfer_op ? n.inputs[0].node : id;
+    const auto in = std::find_if(g.inputs().begin(), g.inputs().end(), [&](const GraphInput& i) {
+      return i.shared && i.value.node == source;
+    });
+    const bool is_constant = n.op->name == "constant", is_variable = in != g.inputs().end();
+    if (!is_constant && !is_variable) continue;
+    const std::shared_ptr<const Array> value = is_constant ? n.attrs.array("value") : nullptr;
+    const Dims shape = value ? value->shape : in->shared->shape();
+    const DType dtype = n.types[0].dtype;
+    const std::string name = value                        ? "a constant"
+                             : !in->shared->name.empty() ? in->shared->name
+                                                          : "a shared variable";
+    all.push_back({fmt::format("{}{}, {}", source == id ? "" : "a copy of ", name,
+                               describe_value(dtype, shape, n.origin)),
+                   static_cast<std::uint64_t>(product(shape) * size_of(dtype)), source == id,
+                   n.origin});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Known& a, const Known& b) { return a.bytes > b.bytes; });
+  return all;
+}
+
+}  // namespace
+
+void FunctionImpl::require_room_for_variables() const {
+  const CompileOptions& o = strategy_->options();
+  const Budgets budgets = effective_budgets(o);
+  for (DeviceId d = 1; d < o.devices->size(); ++d) {
+    const std::vector<Known> known =
+        known_on(d, strategy_->whole().current().lowered->program.graph);
+    if (known.empty()) continue;
+    // What stays is there together, and each copy for a while.
+    std::uint64_t stay = 0;
+    for (const Known& k : known) stay += k.stays ? k.bytes : 0;
+    const DeviceInfo& device = o.devices->infos()[d];
+    const std::uint64_t needed = std::max(stay, known[0].bytes);
+    const auto largest = static_cast<std::uint64_t>(device.largest_allocation);
+    const bool too_much = !budgets.allow(d, needed);
+    if (!too_much && (largest == 0 || known[0].bytes <= largest)) continue;
+    const Strategy::ProcessShare share = strategy_->share_of(d);
+    const auto amount = [](std::uint64_t n) {
+      return fmt::format("{} ({} bytes)", describe_bytes(n), n);
+    };
+    std::string text = fmt::format("{}: ", device.name), hint;
+    if (!too_much)
+      text += fmt::format("a value has {}, and the device allocates at most {} at a time",
+                          amount(known[0].bytes), amount(largest));
+    else
+      text += fmt::format(
+          "variables, constants and copies of them need at least {}, and {} {}", amount(needed),
+          share.budget          ? fmt::format("of the budget of the process, {}, others leave",
+                                              describe_bytes(share.budget))
+          : o.budgets.of(d) > 0 ? "the budget is"
+                                : "it has",
+          amount(budgets.of(d)));
+    constexpr std::size_t kShown = 6;
+    for (std::size_t k = 0; k < known.size() && k < kShown; ++k)
+      text += fmt::format("\n    {:>11}   {}", describe_bytes(known[k].bytes), known[k].what);
+    if (too_much && share.budget) hint = fmt::format(", or raise {}", process_budget_name());
+    throw MemoryError(
+        std::move(text), fmt::format("leave them on the host: {}{}", option("device", "cpu"), hint),
+        {.needed = too_much ? needed : known[0].bytes,
+         .allowed = too_much ? budgets.of(d) : largest,
+         .device = device.name},
+        known[0].origin);
+  }
+}
+
 void FunctionImpl::collect_locks() {
   if (stage_) locks_ = std::move(stage_->locks_);
   for (const FunctionGraph::Shared& s : function_->shared) {
@@ -319,25 +423,70 @@ MemoryReport FunctionImpl::memory(std::span<const Dims> shapes, const Function::
 }
 
 std::int64_t FunctionImpl::smallest_budget(std::span<const Dims> shapes,
-                                           const Function::Values& values) {
+                                           const Function::Values& values,
+                                           const std::string& device) {
   const SizeSources from = function_->size_sources(shapes, values);
+  const DeviceId id = device_named(device, *strategy_->options().devices);
   std::lock_guard guard(compile_mutex_);
-  return strategy_->smallest_budget(from);
+  return strategy_->smallest_budget(from, id);
 }
 
 std::vector<Remedy> FunctionImpl::remedies(std::span<const Dims> shapes,
-                                           const Function::Values& values, std::uint64_t budget) {
+                                           const Function::Values& values,
+                                           const std::string& memory) {
   const SizeSources from = function_->size_sources(shapes, values);
+  const Budgets budgets = budgets_of(memory, *strategy_->options().devices);
   std::lock_guard guard(compile_mutex_);
-  return strategy_->remedies(from, budget);
+  return strategy_->remedies(from, budgets);
 }
 
 MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                                 std::uint64_t budget, std::int64_t axis) {
+                                 const std::string& memory, std::int64_t axis) {
   std::unique_lock guard(compile_mutex_);
+  const CompileOptions& o = strategy_->options();
+  Budgets budgets = memory.empty() ? o.budgets : budgets_of(memory, *o.devices);
+  for (std::size_t d = 1; d < o.devices->size(); ++d)
+    if (budgets.of(d) == 0) budgets.set(d, room_on(*o.devices, static_cast<DeviceId>(d)));
   const std::shared_ptr<Strategy> apart = strategy_->apart();
   guard.unlock();  // the search takes long, and has its own plans
-  return apart->max_batch(shapes, values, budget, axis);
+  return apart->max_batch(shapes, values, budgets, axis);
+}
+
+std::uint64_t FunctionImpl::room_on(const DeviceList& devices, DeviceId device) const {
+  const std::uint64_t has = devices.accelerator(device).ledger().limit();
+  if (has == 0) return 0;
+  const std::uint64_t others = taken_by_others(devices, device);
+  return has > others ? has - others : 1;  // 0 is no limit
+}
+
+namespace {
+
+/// What the constants of a program have there now.
+std::uint64_t constant_bytes(const Lowered& l, DeviceId device) {
+  std::uint64_t sum = 0;
+  for (const auto& [node, memory] : l.constants)
+    if (l.program.graph.node(node).device == device) sum += memory->bytes();
+  for (const auto& [node, inner] : l.inner) sum += constant_bytes(*inner, device);
+  return sum;
+}
+
+}  // namespace
+
+std::uint64_t FunctionImpl::taken_by_others(const DeviceList& devices, DeviceId device) const {
+  const Accelerator& a = devices.accelerator(device);
+  std::uint64_t own = a.arenas.idle_bytes();
+  if (strategy_)
+    strategy_->visit([&](const Compiled& way) {
+      way.visit_programs([&](const Lowered& l) { own += constant_bytes(l, device); });
+    });
+  for (const VariableLock& l : locks_) {
+    const ReadLock reader(*l.variable);
+    const DeviceArray* const there = l.variable->value_on_device();
+    if (there && there->memory && there->memory->device() == a.info().name)
+      own += there->memory->bytes();
+  }
+  const std::uint64_t taken = a.ledger().claimed();
+  return taken - std::min(taken, own);
 }
 
 Function::Way FunctionImpl::way(std::span<const Dims> shapes) {

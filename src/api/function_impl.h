@@ -77,14 +77,15 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   void visit_shared(const std::function<void(SharedVariable&)>& visit);
   MemoryReport memory(std::span<const Dims> shapes, const Function::Values& values = {},
                       const std::vector<bool>& copied = {});
-  std::int64_t smallest_budget(std::span<const Dims> shapes, const Function::Values& values);
+  std::int64_t smallest_budget(std::span<const Dims> shapes, const Function::Values& values,
+                               const std::string& device);
   std::vector<Remedy> remedies(std::span<const Dims> shapes, const Function::Values& values,
-                               std::uint64_t budget);
+                               const std::string& memory);
   MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                     std::uint64_t budget, std::int64_t axis);
+                     const std::string& memory, std::int64_t axis);
   Function::Way way(std::span<const Dims> shapes);
   void set_way(std::span<const Dims> shapes, const Function::Way& way);
-  std::uint64_t budget() const { return strategy_->options().budget; }
+  std::uint64_t budget() const { return strategy_->options().budgets.host(); }
   std::string explain();
   ProfileReport profile() const { return times_.report(); }
   std::int64_t counter(std::string_view name) const;
@@ -94,7 +95,8 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
 
  private:
   // ---- making it (function_impl.cpp)
-  CompileOptions compile_options(const FunctionOptions& options, Strategy::ProcessShare& share);
+  using Shares = std::vector<Strategy::ProcessShare>;
+  CompileOptions compile_options(const FunctionOptions& options, Shares& shares);
   /// Captures. Values that decide sizes without a bound run first, as a function of their own
   /// (stage_), and are arguments of the rest.
   void capture_stages(const std::vector<Expr>& inputs, const std::vector<Expr>& outputs,
@@ -103,9 +105,17 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   /// What the budget of the process leaves to this function and the variables it reaches; 0: there
   /// is none.
   std::uint64_t share_of_process(std::uint64_t& taken_by_others) const;
+  /// The same on each device: the budgets that are lower than those of the function.
+  void take_shares(CompileOptions& options, Shares& shares) const;
+  /// What the memory of a device leaves to it, with what it has there; 0: not known.
+  std::uint64_t room_on(const DeviceList& devices, DeviceId device) const;
+  std::uint64_t taken_by_others(const DeviceList& devices, DeviceId device) const;
   /// With hints for all inputs the plan is made, and the budget checked, right away.
   void plan_for_hints(const std::vector<Expr>& inputs,
                       const std::vector<std::pair<Expr, Dims>>& shapes);
+  /// A Memory error if variables, constants and what else has a known size are more than a device
+  /// may have, whatever the sizes of the call.
+  void require_room_for_variables() const;
   void drop_claims();
   std::int64_t arena_bytes() const;  // of all contexts, or what it may need of shared arenas
 

@@ -53,7 +53,9 @@ double BatchWay::seconds_per_row() const {
 }
 
 std::string MaxBatch::describe() const {
-  std::string text = fmt::format("  {:<14} {:>9} {:>12} {:>10} {:>10}\n", "way", "batch", "memory",
+  const std::string where =
+      device == 0 ? "memory" : fmt::format("on {}", plan.devices[device - 1].name);
+  std::string text = fmt::format("  {:<14} {:>9} {:>12} {:>10} {:>10}\n", "way", "batch", where,
                                  "per row", "step");
   const auto time = [](double seconds) {
     return seconds > 0 ? describe_seconds(seconds) : std::string("-");
@@ -61,7 +63,8 @@ std::string MaxBatch::describe() const {
   for (const BatchWay& w : ways) {
     text += w.rows == 0 ? fmt::format("  {:<14} {:>9}", w.name, "none")
                         : fmt::format("  {:<14} {:>9} {:>12} {:>10} {:>10}", w.name, w.rows,
-                                      describe_bytes(static_cast<std::uint64_t>(w.plan.peak)),
+                                      describe_bytes(static_cast<std::uint64_t>(
+                                          use_of(w.plan, device).peak)),
                                       time(w.seconds_per_row()), time(w.plan.seconds));
     text += w.how.empty() ? "\n" : fmt::format("\n    {}\n", w.how);
   }
@@ -69,9 +72,27 @@ std::string MaxBatch::describe() const {
   return text + fmt::format("advised: {}; {}\n", batch_text(advised), why);
 }
 
+namespace {
+
+/// How full memories are: the bytes of the one that there is, or of several that which is fullest,
+/// as a part of kFull.
+constexpr std::int64_t kFull = std::int64_t{1} << 40;
+std::int64_t fullness(const Budgets& budgets, const MemoryReport& r) {
+  if (r.devices.empty()) return r.peak;
+  std::int64_t most = 0;
+  for (std::size_t d = 0; d <= r.devices.size(); ++d)
+    if (const std::uint64_t budget = budgets.of(d)) {
+      const auto part = (static_cast<unsigned __int128>(use_of(r, d).peak) * kFull + budget - 1) / budget;
+      most = std::max(most, static_cast<std::int64_t>(std::min<unsigned __int128>(part, INT64_MAX)));
+    }
+  return most;
+}
+
+}  // namespace
+
 MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                             std::uint64_t budget, std::int64_t axis) {
-  if (budget == 0)
+                             const Budgets& budgets, std::int64_t axis) {
+  if (!budgets.any())
     fail(Fault::Value, "max_batch: there is no budget",
          fmt::format("give {}, or make the function with it", spelled("an amount", "memory=")));
   const std::vector<std::size_t> batched =
@@ -87,11 +108,20 @@ MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Value
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
   const Ways own = own_ways();
   Ways ways = plain_ways();
+  const std::shared_ptr<Strategy> anyhow = planner(ways);
+  ways.unbounded = false;
   const std::shared_ptr<Strategy> plain = planner(ways);
   MaxBatch found;
   std::int64_t& rows = found.rows;
-  rows = largest_within(kMost, static_cast<std::int64_t>(budget),
-                        [&](std::int64_t n) { return std::optional(plain->report(with(n)).peak); });
+  const bool has_others = options().devices->size() > 1;
+  rows = largest_within(kMost, has_others ? kFull : static_cast<std::int64_t>(budgets.host()),
+                        [&](std::int64_t n) -> std::optional<std::int64_t> {
+                          try {
+                            return fullness(budgets, plain->report(with(n)));
+                          } catch (const OverBudget&) {  // of what a device has
+                            return std::nullopt;
+                          }
+                        });
   const std::int64_t plain_rows = rows;
   // A way that may use what `ways` says, and all that the ways before it may.
   std::shared_ptr<Strategy> best = plain;
@@ -100,7 +130,7 @@ MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Value
     found.ways.push_back({std::move(name), rows, r, rows ? techniques(r) : "not even one row"});
   };
   const auto add_way = [&](std::string name) {
-    ways.budget = budget;
+    ways.budgets = budgets;
     ways.find_smallest = false;
     const std::shared_ptr<Strategy> by = planner(ways);
     if (ways.micro_batches == 0 && !by->in_slices(2)) return by;  // nothing to find
@@ -132,10 +162,12 @@ MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Value
     add_way(kOther);
   }
   if (rows == 0) {
-    found.plan = plain->report(with(1));
+    found.plan = anyhow->report(with(1));
+    found.device = fullest(budgets, found.plan);
     return found;
   }
   found.plan = rows == plain_rows ? plain->report(with(rows)) : best->report(with(rows));
+  found.device = fullest(budgets, found.plan);
 
   const auto way_of = [&](std::int64_t n) {
     const MemoryReport r = (n <= plain_rows ? plain : best)->report(with(n));
@@ -164,6 +196,17 @@ MaxBatch Strategy::max_batch(std::span<const Dims> shapes, const Function::Value
   else
     found.why = fmt::format("larger ones take no less time per row (within {})",
                             percent(MaxBatch::kWorthwhile));
+  return found;
+}
+
+DeviceId Strategy::fullest(const Budgets& budgets, const MemoryReport& r) {
+  DeviceId found = 0;
+  double most = 0;
+  for (DeviceId d = 0; d <= r.devices.size(); ++d)
+    if (const std::uint64_t budget = budgets.of(d))
+      if (const double part = static_cast<double>(use_of(r, d).peak) / static_cast<double>(budget);
+          part > most)
+        most = part, found = d;
   return found;
 }
 

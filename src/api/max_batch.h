@@ -21,6 +21,7 @@ struct BatchWay {
 struct MaxBatch {
   std::int64_t rows = 0;       // the most by any way; 0: not even one fits
   MemoryReport plan;           // of these; of one row without a budget if none fits
+  std::uint8_t device = 0;     // whose memory is fullest with these; 0: the host's
   std::vector<BatchWay> ways;  // the largest batch of each way the function may use
   /// The smallest batch beyond which the predicted time per row no longer falls by more than
   /// kWorthwhile: more rows gain nothing but another training. No rows if none fits.

@@ -9,6 +9,7 @@
 #include "expr/loop_shape.h"
 #include "graph/words.h"
 #include "kernel/task_words.h"
+#include "place/place.h"
 
 namespace snug {
 namespace {
@@ -118,16 +119,15 @@ struct Tenant {
   std::uint64_t bytes = 0;
 };
 
-/// The tenants of the host's arena. At every step the sum of their bytes is that of the live
-/// blocks.
-std::vector<Tenant> tenants_of(const Schedule& s) {
+/// The tenants of an arena. At every step the sum of their bytes is that of the live blocks.
+std::vector<Tenant> tenants_of(const Schedule& s, Space space) {
   constexpr std::uint32_t kNone = 0xffffffff;
   std::vector<std::uint32_t> tenant_of(s.buffers.size(), kNone), chain(s.buffers.size(), kNone);
   std::vector<std::uint64_t> chain_bytes(s.buffers.size(), 0);
   std::vector<Tenant> tenants;
   for (std::uint32_t b = 0; b < s.buffers.size(); ++b) {
     const Buffer& buf = s.buffers[b];
-    if (buf.where != Where::Arena || buf.space != kHostSpace || buf.bytes == 0) continue;
+    if (buf.where != Where::Arena || buf.space != space || buf.bytes == 0) continue;
     chain[b] = b;
     if (buf.in_place_of >= 0) {
       auto from = static_cast<std::uint32_t>(buf.in_place_of);
@@ -157,16 +157,23 @@ ArenaPiece piece_of(const Program& p, const Executable& exe, Value v) {
     return piece;
   }
   const Node& n = p.graph.node(v);
-  piece.op = n.op == &kCopyOp ? "copy" : word_for(n);
+  piece.op = n.op == &kCopyOp || n.op == &transfer_op ? "copy" : word_for(n);
   piece.origin = n.origin;
   return piece;
 }
 
-/// Tells the buffers of one plan apart.
+/// The arena of a plan; none where it has none.
+ArenaPlan arena_in(const Executable& exe, Space space) {
+  const std::vector<ArenaPlan>& arenas = exe.planned->plan.arenas;
+  return space < arenas.size() ? arenas[space] : ArenaPlan{};
+}
+
+/// Tells the buffers of one arena apart.
 class Classes {
  public:
-  Classes(const Executable& exe, const std::vector<bool>& counts)
+  Classes(const Executable& exe, Space space, const std::vector<bool>& counts)
       : exe_(exe),
+        space_(space),
         p_(exe.lowered->program),
         s_(exe.planned->schedule),
         gradients_(p_.graph, exe.bounds.high, counts),
@@ -177,6 +184,7 @@ class Classes {
     for (std::uint32_t at = 0; at < s_.steps.size(); ++at) {
       const Step& step = s_.steps[at];
       if (step.workspace >= 0) step_of_[static_cast<std::size_t>(step.workspace)] = at;
+      for (std::uint32_t b : step.elsewhere) step_of_[b] = at;
       for (std::uint32_t b : step.writes) step_of_[b] = at;
       if (step.commit_copy) continue;
       const auto& covers = p_.tasks[step.task].covers;
@@ -188,11 +196,12 @@ class Classes {
 
   ArenaUse run() {
     ArenaUse use;
-    const std::uint32_t peak = exe_.planned->plan.host().peak_step;
-    use.gap = exe_.planned->plan.host().bytes - exe_.planned->plan.host().load;
+    const ArenaPlan arena = arena_in(exe_, space_);
+    const std::uint32_t peak = arena.peak_step;
+    use.gap = arena.gap();
     std::array<std::vector<std::int64_t>, kArenaClasses> change;
     for (auto& c : change) c.assign(s_.steps.size() + 2, 0);
-    for (const Tenant& t : tenants_of(s_)) {
+    for (const Tenant& t : tenants_of(s_, space_)) {
       if (t.last + 1 == t.first) continue;
       if (new_gradient(t.buffer)) use.all_gradients += t.bytes;
       std::vector<ArenaPiece> pieces{piece(t)};
@@ -221,9 +230,8 @@ class Classes {
     use.all_gradients = std::max(use.all_gradients, use.most[kGradients]);
     std::uint64_t sum = use.gap;
     for (std::uint64_t bytes : use.at_peak) sum += bytes;
-    SNUG_CHECK(sum == exe_.planned->plan.host().bytes,
-               "the classes sum up to {} bytes, the arena has {}", sum,
-               exe_.planned->plan.host().bytes);
+    SNUG_CHECK(sum == arena.bytes, "the classes sum up to {} bytes, the arena has {}", sum,
+               arena.bytes);
     std::stable_sort(use.alive.begin(), use.alive.end(),
                      [](const ArenaPiece& a, const ArenaPiece& b) { return a.bytes > b.bytes; });
     if (use.gradients_wait.empty() && gradients_.join() >= 0) {
@@ -293,10 +301,11 @@ class Classes {
       counts.push_back(gradients_.contains({task.index, u.input - first}));
       sums_gradients |= counts.back();
     }
-    ArenaUse inside = Classes(*body, counts).run();
+    ArenaUse inside = Classes(*body, space_, counts).run();
     gap = inside.gap;
     ArenaPiece& tables = pieces[0];
-    tables.bytes -= body->planned->plan.host().bytes;
+    tables.bytes -= arena_in(*body, space_).bytes;
+    if (tables.bytes == 0) pieces.clear();  // they are on the host
     for (ArenaPiece& x : inside.alive) pieces.push_back(std::move(x));
     use.slices = slices_of(*call);
     if (use.slices.count == 0) return;
@@ -306,6 +315,7 @@ class Classes {
   }
 
   const Executable& exe_;
+  const Space space_;
   const Program& p_;
   const Schedule& s_;
   Gradients gradients_;
@@ -316,8 +326,9 @@ class Classes {
 
 }  // namespace
 
-ArenaUse arena_use(const Executable& exe) {
-  return Classes(exe, std::vector<bool>(exe.lowered->program.graph.updates().size(), true)).run();
+ArenaUse arena_use(const Executable& exe, Space space) {
+  const std::vector<bool> all(exe.lowered->program.graph.updates().size(), true);
+  return Classes(exe, space, all).run();
 }
 
 namespace {

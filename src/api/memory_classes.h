@@ -19,7 +19,7 @@ struct ArenaPiece {
   OriginId origin = 0;
 };
 
-/// Who has the arena of a plan.
+/// Who has an arena of a plan.
 struct ArenaUse {
   std::array<std::uint64_t, kArenaClasses> at_peak = {}, most = {};
   std::uint64_t gap = 0;
@@ -29,7 +29,7 @@ struct ArenaUse {
   Slices slices;                    // that the batch runs in
   std::uint64_t accumulators = 0;   // of what is summed up over them
 };
-ArenaUse arena_use(const Executable& executable);
+ArenaUse arena_use(const Executable& executable, Space space = kHostSpace);
 
 /// Per input of the graph: a shared variable that is state of an optimizer. It is none if an output
 /// or a derivative depends on its value; it is one if its new value depends on a derivative, or if

@@ -17,13 +17,13 @@ std::string row(std::string_view what, std::int64_t bytes, std::string_view rema
                      remark);
 }
 
-std::string gap_remark(const MemoryReport& r) {
+std::string gap_remark(const MemoryUse& r) {
   if (r.gap == 0) return "none: the packing is proved optimal";
   return fmt::format("{:.2f} % above the bound of any packing",
                      100.0 * static_cast<double>(r.gap) / static_cast<double>(r.arena - r.gap));
 }
 
-std::string gradients_remark(const MemoryReport& r) {
+std::string gradients_remark(const MemoryUse& r) {
   if (!r.gradients_wait.empty()) return "all alive at once: " + r.gradients_wait;
   return fmt::format("of {}, freed as each update is applied", amount(r.all_gradients));
 }
@@ -99,43 +99,83 @@ std::vector<std::pair<std::string_view, std::int64_t>> MemoryReport::bytes() con
   return all;
 }
 
+namespace {
+
+std::string describe_variables(const MemoryUse& use) {
+  std::string text = row("parameters", use.parameters);
+  if (use.optimizer) text += row("optimizer state", use.optimizer);
+  if (use.constants) text += row("constants", use.constants);
+  return text;
+}
+
+std::string describe_arena(const MemoryUse& use, std::string_view pieces) {
+  if (!use.arena) return row("arena", 0);
+  std::string text = row("arena", use.arena, fmt::format("{}; at its fullest:", pieces));
+  auto part = [&](ArenaClass c, std::int64_t bytes, std::string_view remark = {}) {
+    const std::int64_t at_most = use.most[static_cast<std::size_t>(c)];
+    if (!at_most) return;
+    std::string text_of = at_most > bytes ? fmt::format("at most {}", amount(at_most)) : "";
+    text_of += text_of.empty() || remark.empty() ? "" : "; ";
+    text += row(fmt::format("  {}", name_of(c)), bytes, text_of + std::string(remark));
+  };
+  if (use.all_gradients) part(ArenaClass::Gradients, use.gradients, gradients_remark(use));
+  part(ArenaClass::Activations, use.activations, "kept for the backward part");
+  part(ArenaClass::Temporaries, use.temporaries);
+  part(ArenaClass::Workspace, use.workspace, "of library calls and loops");
+  part(ArenaClass::Copies, use.copies);
+  return text + row("  gap", use.gap, gap_remark(use));
+}
+
+std::string describe_floor(const MemoryUse& use) {
+  std::string text = row("floor", use.floor,
+                         "what stays and the largest step: no plan of these steps is lower");
+  if (use.smallest)
+    text += row("smallest plan", use.smallest,
+                use.smallest == use.floor ? "proved: it is the floor"
+                                          : "the lowest found; tasks run again");
+  return text;
+}
+
+std::string describe_device(const MemoryReport::OnDevice& use) {
+  std::string text = fmt::format("  on {}:\n", use.name) + describe_variables(use);
+  text += describe_arena(use, "in one block, or in as few as the device allows");
+  text += row("peak", use.peak, use.peak_step.empty() ? "" : "at " + use.peak_step);
+  if (!use.alive.empty()) text += list_alive(use.alive);
+  return text + describe_floor(use);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string_view, std::int64_t>> bytes_of(const MemoryReport::OnDevice& use) {
+  std::vector<std::pair<std::string_view, std::int64_t>> all{{"variables", use.variables()},
+                                                             {"parameters", use.parameters},
+                                                             {"optimizer", use.optimizer},
+                                                             {"constants", use.constants},
+                                                             {"gradients", use.gradients},
+                                                             {"activations", use.activations},
+                                                             {"temporaries", use.temporaries},
+                                                             {"workspace", use.workspace},
+                                                             {"copies", use.copies},
+                                                             {"gap", use.gap},
+                                                             {"arena", use.arena},
+                                                             {"peak", use.peak},
+                                                             {"floor", use.floor}};
+  if (use.smallest) all.emplace_back("smallest", use.smallest);
+  return all;
+}
+
 std::string MemoryReport::describe(bool process) const {
   std::string text;
   text += row("inputs", inputs, "the caller's, not in the peak");
   text += row("outputs", outputs);
-  text += row("parameters", parameters);
-  if (optimizer) text += row("optimizer state", optimizer);
-  if (constants) text += row("constants", constants);
+  text += describe_variables(*this);
   if (copies_kept) text += row("copies", copies_kept, "kept of variables on other devices");
-  text += row("arena", arena, arena ? "one block; at its fullest:" : "");
-  if (arena) {
-    auto part = [&](ArenaClass c, std::int64_t bytes, std::string_view remark = {}) {
-      const std::int64_t at_most = most[static_cast<std::size_t>(c)];
-      if (!at_most) return;
-      std::string text_of = at_most > bytes ? fmt::format("at most {}", amount(at_most)) : "";
-      text_of += text_of.empty() || remark.empty() ? "" : "; ";
-      text += row(fmt::format("  {}", name_of(c)), bytes, text_of + std::string(remark));
-    };
-    if (all_gradients) part(ArenaClass::Gradients, gradients, gradients_remark(*this));
-    part(ArenaClass::Activations, activations, "kept for the backward part");
-    part(ArenaClass::Temporaries, temporaries);
-    part(ArenaClass::Workspace, workspace, "of library calls and loops");
-    part(ArenaClass::Copies, copies);
-    text += row("  gap", gap, gap_remark(*this));
-  }
+  text += describe_arena(*this, "one block");
   if (staging) text += row("staging", staging, "what devices copy from and to");
   text += row("peak", peak, peak_step.empty() ? "" : "at " + peak_step);
-  for (const OnDevice& d : devices)
-    text += row(d.name, d.variables + d.constants + d.arena,
-                fmt::format("variables {}, constants {}, arena {}", amount(d.variables),
-                            amount(d.constants), amount(d.arena)));
   if (!alive.empty()) text += list_alive(alive);
   if (best_order && steps > 1) text += "  proved: no other order of these steps needs less\n";
-  text += row("floor", floor, "what stays and the largest step: no plan of these steps is lower");
-  if (smallest)
-    text +=
-        row("smallest plan", smallest,
-            smallest == floor ? "proved: it is the floor" : "the lowest found; tasks run again");
+  text += describe_floor(*this);
   if (process)
     text += row("not planned", not_planned,
                 spelled("process, code, libraries; as now",
@@ -156,6 +196,7 @@ std::string MemoryReport::describe(bool process) const {
   if (offloaded)
     text += fmt::format("  {} go to a file while nothing reads them, to save memory\n",
                         amount(offloaded));
+  for (const OnDevice& d : devices) text += describe_device(d);
   for (const std::string& e : exported)
     text +=
         fmt::format("  held by others: {}; an update leaves it to them and takes new memory\n", e);

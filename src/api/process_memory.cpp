@@ -48,6 +48,7 @@ ProcessMemory process_memory() {
   m.shared = static_cast<std::int64_t>(account.shared);
   m.loaders = static_cast<std::int64_t>(account.loaders);
   m.counted = static_cast<std::int64_t>(account.total());
+  m.devices = device_memory_of_process();
   return m;
 }
 
@@ -72,6 +73,19 @@ std::string ProcessMemory::describe() const {
                 fmt::format("{} taken by shared variables, arenas and loaders ({})",
                             describe_bytes(static_cast<std::uint64_t>(counted)),
                             describe_bytes(static_cast<std::uint64_t>(loaders))));
+  for (const DeviceMemoryUse& d : devices) {
+    constexpr std::size_t kShown = 5;
+    std::string whose;
+    for (std::size_t k = 0; k < d.owners.size() && k < kShown; ++k)
+      whose += fmt::format("{}{} {}", k ? ", " : "", d.owners[k].first,
+                           describe_bytes(d.owners[k].second));
+    if (d.owners.size() > kShown) whose += fmt::format(" and {} more", d.owners.size() - kShown);
+    text += row(d.device.c_str(), static_cast<std::int64_t>(d.claimed),
+                fmt::format("{}{}{}{}",
+                            d.limit ? "of " + describe_bytes(d.limit) : std::string("taken"),
+                            d.budget ? ", budget " + describe_bytes(d.budget) : std::string(),
+                            whose.empty() ? "" : ": ", whose));
+  }
   for (const Export& e : exports)
     text += fmt::format("  held by others: {} of {}{}\n",
                         describe_bytes(static_cast<std::uint64_t>(e.bytes)),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "expr/exports.h"
+#include "target/device_ledger.h"
 
 namespace snug {
 
@@ -21,6 +22,7 @@ struct ProcessMemory {
   /// What counts against the budget of the process, and that.
   std::int64_t budget = 0;                            // 0: none
   std::int64_t shared = 0, loaders = 0, counted = 0;  // counted: with arenas
+  std::vector<DeviceMemoryUse> devices;               // that are open
   std::string describe() const;                       // an aligned table
 };
 ProcessMemory process_memory();

@@ -20,23 +20,40 @@ bool plain(const Planned& p) { return p.recomputed.empty() && p.schedule.transfe
 /// Takes less time by prediction, or the same and less memory. What takes less than `least` takes
 /// that long.
 bool faster(const Planned& a, const Planned& b, double least) {
-  return std::pair(std::max(a.seconds, least), a.plan.host().bytes) <
-         std::pair(std::max(b.seconds, least), b.plan.host().bytes);
+  return std::pair(std::max(a.seconds, least), a.plan.bytes()) <
+         std::pair(std::max(b.seconds, least), b.plan.bytes());
+}
+
+/// How much more than it may have, as a ratio.
+double excess(const OverBudget& e) {
+  return static_cast<double>(e.needed()) / static_cast<double>(std::max<std::uint64_t>(e.allowed(), 1));
+}
+
+/// "3 GiB", "opencl:0=3 GiB, cpu=8 GiB"
+std::string describe_budgets(const CompileOptions& o) {
+  if (o.budgets.size() <= 1) return describe_bytes(o.budgets.host());
+  std::string text;
+  for (std::size_t d = 0; d < o.budgets.size(); ++d)
+    if (o.budgets.of(d) > 0)
+      text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", describe_bytes(o.budgets.of(d)),
+                          d == 0 ? "cpu" : o.devices->infos()[d].name);
+  return text;
 }
 
 }  // namespace
 
-Strategy::Strategy(std::shared_ptr<Compiled> whole, ProcessShare share)
-    : whole_(std::move(whole)), share_(share) {}
+Strategy::Strategy(std::shared_ptr<Compiled> whole, std::vector<ProcessShare> shares)
+    : whole_(std::move(whole)), shares_(std::move(shares)) {}
 
 Strategy::Ways Strategy::own_ways() const {
   const CompileOptions& o = options();
-  return {o.budget, o.recompute, o.micro_batches, o.round, o.disk, o.find_smallest};
+  return {o.budgets, o.recompute, o.micro_batches, o.round, o.disk, o.find_smallest};
 }
 
 Strategy::Ways Strategy::plain_ways() const {
   return {.micro_batches = std::max<std::int64_t>(1, options().micro_batches),
-          .round = settled_rounding()};
+          .round = settled_rounding(),
+          .unbounded = true};
 }
 
 Function::Way Strategy::own_way() const {
@@ -46,21 +63,30 @@ Function::Way Strategy::own_way() const {
 
 CompileOptions Strategy::options_for(const Ways& ways) const {
   CompileOptions o = options();
-  o.budget = ways.budget;
+  o.budgets = ways.budgets;
   o.recompute = ways.recompute;
   o.micro_batches = ways.micro_batches;
   o.round = ways.round;
   o.disk = ways.disk;
   o.find_smallest = ways.find_smallest;
+  o.unbounded = ways.unbounded;
+  if (ways.on_host) {
+    o.place_on = "cpu";
+    o.devices = nullptr;
+    o.pin = nullptr;
+    o.budgets = Budgets({ways.budgets.host()});
+    o.home = {};
+    choose_devices(o, function().graph);
+  }
   // Measuring takes a moment: only where time decides.
-  const bool measure = (ways.budget || !whole_->has_code()) && may_measure_;
+  const bool measure = (ways.budgets.any() || !whole_->has_code()) && may_measure_;
   o.device = measure ? measured_host_if_possible() : measured_host_if_known();
   return o;
 }
 
 std::shared_ptr<Strategy> Strategy::planner(const Ways& ways, const Compiled* like) const {
   auto made = std::make_shared<Strategy>(
-      std::make_shared<Compiled>(like ? *like : *whole_, options_for(ways)), share_);
+      std::make_shared<Compiled>(like ? *like : *whole_, options_for(ways)), shares_);
   made->only_asked_ = true;
   made->may_measure_ = may_measure_;
   return made;
@@ -156,7 +182,7 @@ Compiled& Strategy::choose(const SizeSources& from, double* least_seconds) {
   std::shared_ptr<const Executable> whole;
   std::optional<OverBudget> refusal;  // of the way that needs least
   const auto keep = [&](const OverBudget& e) {
-    if (!refusal || e.needed() < refusal->needed()) refusal.emplace(e);
+    if (!refusal || excess(e) < excess(*refusal)) refusal.emplace(e);
   };
   std::string assumed;
   // Slices may be predicted to be faster, as their values stay in caches. They are no way as long
@@ -266,13 +292,13 @@ MemoryReport Strategy::memory(const SizeSources& from) try {
   refuse(from, e);
 }
 
-std::int64_t Strategy::smallest_budget(const SizeSources& from) {
+std::int64_t Strategy::smallest_budget(const SizeSources& from, DeviceId device) {
   Ways ways = plain_ways();
   ways.recompute = true;
-  const std::int64_t plain = planner(ways)->report(from).peak;
-  ways.budget = 1;
-  const std::optional<MemoryReport> smallest = smallest_plan(from, ways, plain);
-  return smallest ? smallest->peak : plain;
+  const std::int64_t plain = use_of(planner(ways)->report(from), device).peak;
+  ways.budgets.set(device, 1);
+  const std::optional<MemoryReport> smallest = smallest_plan(from, ways, device, plain);
+  return smallest ? use_of(*smallest, device).peak : plain;
 }
 
 std::string Strategy::explain() const {
@@ -281,7 +307,7 @@ std::string Strategy::explain() const {
   std::string how = last->options().micro_batches > 1 ? " in slices" : "";
   if (last->options().round == RoundActivations::Always) how += " with rounded activations";
   return fmt::format("the last call ran{}, to keep to the budget of {}\n{}", how,
-                     describe_bytes(options().budget), last->explain());
+                     describe_budgets(options()), last->explain());
 }
 
 void Strategy::use_threads(int threads) {

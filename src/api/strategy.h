@@ -23,9 +23,13 @@ class Strategy {
     std::uint64_t own = 0;  // budget of the function
   };
 
-  Strategy(std::shared_ptr<Compiled> whole, ProcessShare share);
+  /// `shares`: by DeviceId.
+  Strategy(std::shared_ptr<Compiled> whole, std::vector<ProcessShare> shares);
   Strategy(const Strategy&) = delete;
 
+  ProcessShare share_of(DeviceId d) const {
+    return d < shares_.size() ? shares_[d] : ProcessShare{};
+  }
   Compiled& whole() { return *whole_; }
   const Compiled& whole() const { return *whole_; }
   const CompileOptions& options() const { return whole_->options(); }
@@ -34,7 +38,7 @@ class Strategy {
   bool has_choice() const {
     return !function().has_stage() &&
            (!set_ways_.empty() ||
-            (options().budget &&
+            (options().budgets.any() &&
              (options().micro_batches == 0 || options().round == RoundActivations::IfNeeded)));
   }
   /// The way to run for these sizes: the whole or one in slices, whichever fits the budget and is
@@ -55,10 +59,13 @@ class Strategy {
   std::shared_ptr<Strategy> apart() const;
   /// As Function has them.
   MemoryReport memory(const SizeSources& from);
-  std::int64_t smallest_budget(const SizeSources& from);
-  std::vector<Remedy> remedies(const SizeSources& from, std::uint64_t budget);
+  std::int64_t smallest_budget(const SizeSources& from, DeviceId device);
+  /// Ways to keep to budgets of which that of `device` is too small, or the one that is smallest for
+  /// what it is for.
+  std::vector<Remedy> remedies(const SizeSources& from, const Budgets& budgets);
+  std::vector<Remedy> remedies(const SizeSources& from, const Budgets& budgets, DeviceId device);
   MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,
-                     std::uint64_t budget, std::int64_t axis);
+                     const Budgets& budgets, std::int64_t axis);
   std::string explain() const;
 
   /// Bytes of the arena of a call, planned before shared variables have values; 0 where the call is
@@ -80,12 +87,13 @@ class Strategy {
  private:
   /// What a plan may do.
   struct Ways {
-    std::uint64_t budget = 0;
+    Budgets budgets = {};
     bool recompute = false;
     std::int64_t micro_batches = 1;
     RoundActivations round = RoundActivations::Never;
     std::optional<DiskRates> disk = {};
-    bool find_smallest = true;  // as CompileOptions has it
+    bool find_smallest = true, unbounded = false;  // as CompileOptions has them
+    bool on_host = false;                          // whatever device the function is on
   };
   class RemedySearch;
   struct Choice {
@@ -104,6 +112,7 @@ class Strategy {
 
   const FunctionGraph& function() const { return whole_->function(); }
   Ways own_ways() const;
+  /// As it is, whatever it needs.
   Ways plain_ways() const;
   Function::Way own_way() const;
   /// The rounding of a way that is one among others.
@@ -127,13 +136,23 @@ class Strategy {
   /// Rows of the axis that slices are cut along; many if that is not known.
   std::int64_t rows_to_cut(const SizeSources& from) const;
   MemoryReport report(const SizeSources& from);
-  /// The plan of the smallest budget above `ways.budget` that one was found for by these ways, if
-  /// that is below `most`.
-  std::optional<MemoryReport> smallest_plan(const SizeSources& from, Ways ways, std::int64_t most);
-  std::string describe_remedies(const SizeSources& from, std::span<const Remedy> found) const;
+  /// The plan of the smallest budgets from `ways.budgets` on that one was found for by these ways,
+  /// as long as that of `device` is below `most`; its budgets are left in `ways`.
+  std::optional<MemoryReport> smallest_plan(const SizeSources& from, Ways& ways, DeviceId device,
+                                            std::int64_t most);
+  /// With what devices have that have no budget.
+  Budgets with_memories(const Budgets& given) const;
+  /// The device of whose budget a plan has most.
+  static DeviceId fullest(const Budgets& budgets, const MemoryReport& plan);
+  static bool keeps_to(const Budgets& budgets, const MemoryReport& plan);
+  std::string describe_remedies(const SizeSources& from, std::span<const Remedy> found,
+                                DeviceId device) const;
+  const std::string& name_of(DeviceId device) const {
+    return options().devices->infos()[device].name;
+  }
 
   std::shared_ptr<Compiled> whole_;
-  ProcessShare share_;
+  std::vector<ProcessShare> shares_;
   bool only_asked_ = false;  // of another strategy, which explains what does not fit
   bool may_measure_ = true;  // the rates of the machine, which takes memory and a moment
   /// In slices, by their number, and why there are none.

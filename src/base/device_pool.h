@@ -50,6 +50,22 @@ class DevicePool {
     if (memory && wanted(*memory)) idle_.push_back(std::move(memory));
   }
 
+  /// Of blocks that nobody works in now.
+  std::uint64_t idle_bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t sum = 0;
+    for (const auto& m : idle_) sum += size_of(*m);
+    return sum;
+  }
+  /// Gives up what nobody works in; false if there is nothing.
+  bool drop_idle() {
+    Idle dropped;
+    const std::lock_guard lock(mutex_);
+    dropped.swap(idle_);
+    idle_.reserve(dropped.capacity());  // what gives back must not fail
+    return !dropped.empty();
+  }
+
   /// A function that may need `before` bytes may now need `after`. Idle blocks larger than what
   /// anybody may need are given up.
   void change_claim(std::uint64_t before, std::uint64_t after) {
@@ -68,15 +84,8 @@ class DevicePool {
   static std::uint64_t size_of(const DeviceMemory& m) { return m.bytes(); }
   static std::uint64_t size_of(const StagingMemory& m) { return m.bytes; }
   bool wanted(const Memory& m) const { return !claims_.empty() && size_of(m) <= *claims_.rbegin(); }
-  bool drop_idle() {
-    Idle dropped;
-    const std::lock_guard lock(mutex_);
-    dropped.swap(idle_);
-    idle_.reserve(dropped.capacity());  // what gives back must not fail
-    return !dropped.empty();
-  }
 
-  BriefMutex mutex_;
+  mutable BriefMutex mutex_;
   Idle idle_;
   std::multiset<std::uint64_t> claims_;  // without those of 0
 };

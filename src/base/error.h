@@ -85,7 +85,7 @@ using DeviceError = ErrorOf<Fault::Device>;
 using InterruptedError = ErrorOf<Fault::Interrupted>;
 using InternalError = ErrorOf<Fault::Internal>;
 
-/// What a refusal knows, in bytes; 0: not known.
+/// What a refusal knows, in bytes of one device; 0: not known.
 struct MemoryNeed {
   std::uint64_t needed = 0;   // for what was asked, at least
   std::uint64_t allowed = 0;  // the budget, or what is free
@@ -93,6 +93,7 @@ struct MemoryNeed {
   std::vector<Remedy> remedies = {};
   std::uint64_t remedies_within = 0;  // the peak that they keep to, but for more memory
   std::string not_in_slices = {};     // why the batch cannot be cut, if it cannot
+  std::string device = {};            // whose memory it is; empty: the host's
 };
 
 /// There is no memory, or a budget does not allow it.

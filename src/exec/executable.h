@@ -164,7 +164,7 @@ struct PreparedTasks {
   TaskSizes sizes;
 };
 PreparedTasks prepare_tasks(const Lowered& lowered, const SizeBounds& bounds, CallKind kind,
-                            const DeviceInfo* device = nullptr);
+                            const DeviceInfo* device = nullptr, bool unbounded = false);
 
 /// Whether a plan is large enough for these sizes.
 bool serves(const Planned& planned, const Lowered& lowered, const TaskSizes& sizes);

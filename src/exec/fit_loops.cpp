@@ -5,6 +5,7 @@
 
 #include "cost/tasks.h"
 #include "exec/loop_call.h"
+#include "plan/queues.h"
 
 namespace snug {
 namespace {
@@ -12,50 +13,64 @@ namespace {
 /// Plans for one loop, whatever the budget.
 class LoopFitter {
  public:
-  LoopFitter(std::uint32_t task_of_loop, LoopCall& loop, Frontier& kept)
+  LoopFitter(std::uint32_t task_of_loop, DeviceId device, LoopCall& loop, Frontier& kept)
       : task(task_of_loop),
         call(loop),
+        device_(device),
         plain_(loop.plan()),
         fitter_(loop.body().exe->lowered->program, loop.body().sizes, true, &kept) {}
 
-  /// The fastest plan whose workspace has at most `budget` bytes; nothing if there is none.
-  std::optional<LoopPlan> fit(std::uint64_t budget) {
-    if (call.workspace_of(plain_) <= budget) return plain_;
+  /// The fastest plan whose workspaces keep to the limits; nothing if there is none.
+  std::optional<LoopPlan> fit(const ArenaLimits& limits) {
+    if (keeps_to(limits, plain_)) return plain_;
+    ArenaLimits arenas = limits;
     // What the tables take depends on the plan.
     const std::uint64_t tables =
         call.workspace_of(plain_) - call.planned_for().planned->plan.host().bytes;
-    std::uint64_t arena = budget > tables ? budget - tables : 0;
-    while (arena > 0) {
-      std::optional<Planned> fitted = fitter_.fit(arena);
+    if (limits.of(0) > 0) arenas.set(0, limits.of(0) > tables ? limits.of(0) - tables : 0);
+    while (limits.of(0) == 0 || arenas.of(0) > 0) {
+      std::optional<Planned> fitted = fitter_.fit(arenas);
       if (!fitted) break;
-      const std::uint64_t height = fitted->plan.host().bytes;
+      const std::uint64_t height = fitted->plan.bytes_in(0);
       std::optional<LoopPlan> plan = with(*std::move(fitted));
-      if (plan && call.workspace_of(*plan) <= budget) return plan;
-      if (height == 0) break;
-      arena = height - 1;
+      if (plan && keeps_to(limits, *plan)) return plan;
+      if (limits.of(0) == 0 || height == 0) break;
+      arenas.set(0, height - 1);
     }
     return std::nullopt;
   }
 
+  /// In the memory of the device that the loop is on.
   LoopPlan lowest() {
     const Floor floor = fitter_.floor();
-    if (floor.smallest == 0 || floor.smallest >= plain_.body->plan.host().bytes) return plain_;
-    return with(*fitter_.fit(floor.smallest)).value_or(plain_);
+    const std::uint64_t smallest = device_ < floor.in.size() ? floor.in[device_].smallest : 0;
+    if (smallest == 0 || smallest >= plain_.body->plan.bytes_in(device_)) return plain_;
+    ArenaLimits limits;
+    limits.set(device_, smallest);
+    return with(*fitter_.fit(limits)).value_or(plain_);
   }
 
   const std::uint32_t task;
   LoopCall& call;
 
  private:
+  bool keeps_to(const ArenaLimits& limits, const LoopPlan& plan) const {
+    for (DeviceId d = 0; d < limits.size(); ++d)
+      if (!limits.allow(d, call.bytes_in(d, plan))) return false;
+    return true;
+  }
+
   /// The loop with this plan of its body; the last block takes it, too, unless it is small enough.
   std::optional<LoopPlan> with(Planned fitted) const {
     const Program& program = call.body().exe->lowered->program;
     auto planned = std::make_shared<Planned>(std::move(fitted));
+    add_waits(planned->schedule, planned->plan);
+    verify_queues(planned->schedule, planned->plan);
     planned->kind = plain_.body->kind;
     LoopPlan plan{planned, plain_.last, planned->seconds * static_cast<double>(call.count())};
     if (!plain_.last) return plan;
     double last = plain_.last->seconds;
-    if (plain_.last->plan.host().bytes > planned->plan.host().bytes) {
+    if (is_larger(plain_.last->plan, planned->plan)) {
       const LoopCall::Body& block = *call.last();
       if (!serves(*planned, *block.exe->lowered, block.sizes)) return std::nullopt;
       plan.last = planned;
@@ -67,6 +82,13 @@ class LoopFitter {
     return plan;
   }
 
+  static bool is_larger(const MemoryPlan& a, const MemoryPlan& b) {
+    for (std::size_t space = 0; space < a.arenas.size(); ++space)
+      if (a.arenas[space].bytes > b.arenas[space].bytes) return true;
+    return false;
+  }
+
+  const DeviceId device_;
   const LoopPlan plain_;
   Fitter fitter_;
 };
@@ -82,42 +104,55 @@ class Trial {
     for (const LoopFitter& loop : loops_) plans_.push_back(loop.call.plan());
   }
 
-  /// The fastest bodies with which the rest, every task once, keeps to the budget.
-  std::optional<Planned> fit_bodies(std::uint64_t budget) {
-    const std::vector<std::uint64_t> around = bytes_around_loops();
-    std::size_t k = 0;
-    for (LoopFitter& loop : loops_) {
-      if (around[k] >= budget || !take(k, loop.fit(budget - around[k]))) return std::nullopt;
-      ++k;
+  /// The fastest bodies with which the rest, every task once, keeps to the limits.
+  std::optional<Planned> fit_bodies(const ArenaLimits& limits) {
+    const std::vector<std::vector<std::uint64_t>> around = bytes_around_loops();
+    std::vector<ArenaLimits> left(plans_.size());
+    for (std::size_t k = 0; k < plans_.size(); ++k) {
+      for (DeviceId d = 0; d < around[k].size(); ++d) {
+        if (limits.of(d) == 0) continue;
+        if (around[k][d] >= limits.of(d)) return std::nullopt;
+        left[k].set(d, limits.of(d) - around[k][d]);
+      }
+      if (!take(k, fitter(k).fit(left[k]))) return std::nullopt;
     }
     for (;;) {
       Planned f;
       f.schedule = order_as(program_, sizes_, order_);
       f.plan = pack(f.schedule, PackEffort::Thorough);
-      if (f.plan.host().bytes <= budget) {
+      if (limits.hold(f.plan)) {
         f.seconds = predict_seconds(program_, sizes_);
         return f;
       }
-      if (f.plan.host().load > budget) return std::nullopt;  // a step outside the loops
+      DeviceId over = 0;
+      while (limits.allow(over, f.plan.bytes_in(over))) ++over;
+      if (f.plan.load_in(over) > limits.of(over)) return std::nullopt;  // a step outside the loops
       // The packing has a gap: a smaller body of the loop around which most is alive.
       std::size_t fullest = 0;
       for (std::size_t i = 1; i < plans_.size(); ++i)
-        if (around[i] + workspace(i) > around[fullest] + workspace(fullest)) fullest = i;
-      LoopFitter& loop = *std::next(loops_.begin(), static_cast<std::ptrdiff_t>(fullest));
-      if (workspace(fullest) == 0 || !take(fullest, loop.fit(workspace(fullest) - 1)))
-        return std::nullopt;
+        if (around[i][over] + bytes(i, over) > around[fullest][over] + bytes(fullest, over))
+          fullest = i;
+      if (bytes(fullest, over) <= 1) return std::nullopt;
+      left[fullest].set(over, bytes(fullest, over) - 1);
+      if (!take(fullest, fitter(fullest).fit(left[fullest]))) return std::nullopt;
     }
   }
 
-  /// The lowest bodies, and tasks outside that run again. `floor.bound` is known.
-  std::optional<Planned> fit_around_lowest(std::uint64_t budget, Floor& floor, bool find_smallest,
-                                           Frontier& kept) {
-    if (budget < floor.bound) return std::nullopt;  // whatever the lowest one is
+  /// The lowest bodies, and tasks outside that run again. The bounds of `floor` are known.
+  std::optional<Planned> fit_around_lowest(const ArenaLimits& limits, Floor& floor,
+                                           bool find_smallest, Frontier& kept) {
+    for (DeviceId d = 0; d < floor.in.size(); ++d)
+      if (!limits.allow(d, floor.in[d].bound)) return std::nullopt;  // whatever the lowest one is
     std::size_t k = 0;
     for (LoopFitter& loop : loops_) take(k++, loop.lowest());
     Fitter fitter(program_, sizes_, true, &kept);
-    std::optional<Planned> fitted = fitter.fit(budget);
-    if (!fitted && find_smallest) floor.smallest = fitter.floor().smallest;
+    std::optional<Planned> fitted = fitter.fit(limits);
+    if (!fitted && find_smallest) {
+      Floor around = fitter.floor(limits);
+      floor.nearest = std::move(around.nearest);
+      for (std::size_t d = 0; d < floor.in.size(); ++d)
+        floor.in[d].smallest = around.in[d].smallest;
+    }
     return fitted;
   }
 
@@ -133,33 +168,46 @@ class Trial {
     std::sort(fitted.recomputed.begin(), fitted.recomputed.end());
     fitted.plain_seconds = plain_seconds;
     tasks.sizes.workspace = sizes_.workspace;
+    tasks.sizes.elsewhere = sizes_.elsewhere;
     tasks.sizes.loop_seconds = sizes_.loop_seconds;
     return fitted;
   }
 
  private:
-  std::uint64_t workspace(std::size_t k) const {
-    return std::next(loops_.begin(), static_cast<std::ptrdiff_t>(k))->call.workspace_of(plans_[k]);
+  LoopFitter& fitter(std::size_t k) {
+    return *std::next(loops_.begin(), static_cast<std::ptrdiff_t>(k));
+  }
+  std::uint64_t bytes(std::size_t k, DeviceId d) {
+    return fitter(k).call.bytes_in(d, plans_[k]);
   }
 
   bool take(std::size_t k, std::optional<LoopPlan> plan) {
     if (!plan) return false;
-    const LoopFitter& loop = *std::next(loops_.begin(), static_cast<std::ptrdiff_t>(k));
+    const LoopFitter& loop = fitter(k);
     plans_[k] = *std::move(plan);
-    sizes_.workspace[loop.task] = workspace(k);
+    sizes_.workspace[loop.task] = loop.call.workspace_of(plans_[k]);
+    sizes_.elsewhere[loop.task] = loop.call.elsewhere_of(plans_[k]);
     sizes_.loop_seconds[loop.task] = plans_[k].seconds;
     return true;
   }
 
-  /// Per loop: what is alive while it runs, but for its workspace.
-  std::vector<std::uint64_t> bytes_around_loops() const {
+  /// Per loop and device: what is alive while it runs, but for its workspaces.
+  std::vector<std::vector<std::uint64_t>> bytes_around_loops() const {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 48;  // more than all else
-    std::vector<std::uint64_t> around;
+    std::vector<std::vector<std::uint64_t>> around;
+    TaskSizes none = sizes_;
     for (const LoopFitter& loop : loops_) {
-      TaskSizes alone = sizes_;
-      for (const LoopFitter& other : loops_) alone.workspace[other.task] = 0;
+      none.workspace[loop.task] = 0;
+      none.elsewhere[loop.task].clear();
+    }
+    const std::size_t devices = loads_of(order_as(program_, sizes_, order_)).size();
+    for (const LoopFitter& loop : loops_) {
+      TaskSizes alone = none;
       alone.workspace[loop.task] = kMost;
-      around.push_back(pack(order_as(program_, alone, order_)).host().load - kMost);
+      for (DeviceId d = 1; d < devices; ++d)
+        alone.elsewhere[loop.task].emplace_back(own_space(d), kMost);
+      around.push_back(loads_of(order_as(program_, alone, order_)));
+      for (std::uint64_t& load : around.back()) load -= kMost;
     }
     return around;
   }
@@ -174,26 +222,25 @@ class Trial {
 /// Less time, or the same with less memory.
 bool better(const std::optional<Planned>& a, const std::optional<Planned>& b) {
   if (!a || !b) return a.has_value();
-  return std::pair(a->seconds, a->plan.host().bytes) < std::pair(b->seconds, b->plan.host().bytes);
+  return std::pair(a->seconds, a->plan.bytes()) < std::pair(b->seconds, b->plan.bytes());
 }
 
-std::uint64_t bound_of(const Program& program, const TaskSizes& sizes, const Schedule& plain) {
-  return peak_bound(
-      recompute_problem(program, sizes, plain, std::vector<double>(program.tasks.size(), 0)));
-}
-
-/// No plan is lower, whatever runs again, also inside of loops.
-std::uint64_t bound_with_loops(const Program& program, const PreparedTasks& tasks,
-                               const Schedule& plain) {
+/// As bounds_of, also inside of loops.
+std::vector<std::uint64_t> bounds_with_loops(const Program& program, const PreparedTasks& tasks,
+                                             const Schedule& plain) {
   TaskSizes sizes = tasks.sizes;
   for (std::uint32_t t = 0; t < tasks.calls.size(); ++t)
     if (const auto* loop = dynamic_cast<const LoopCall*>(tasks.calls[t].get())) {
       const LoopCall::Body& body = loop->body();
+      const std::vector<std::uint64_t> inner =
+          bounds_of(body.exe->lowered->program, body.sizes, body.exe->planned->schedule);
       sizes.workspace[t] -= loop->planned_for().planned->plan.host().bytes;
-      sizes.workspace[t] +=
-          bound_of(body.exe->lowered->program, body.sizes, body.exe->planned->schedule);
+      sizes.workspace[t] += inner[0];  // with what is copied from and to
+      sizes.elsewhere[t].clear();
+      for (DeviceId d = 1; d < inner.size(); ++d)
+        sizes.elsewhere[t].emplace_back(own_space(d), inner[d]);
     }
-  return bound_of(program, sizes, plain);
+  return bounds_of(program, sizes, plain);
 }
 
 /// Appends what plans depend on.
@@ -225,7 +272,8 @@ class KeyWriter {
       if (sizes_wait && task.kind == Task::Kind::Kernel) put_all(p.kernels[task.index].ints);
     }
     for (const std::vector<bool>* flags : {&s.kind.same_shape, &s.kind.copied}) put_all(*flags);
-    put_all(s.limited);
+    put(s.rules.size());
+    for (const SpaceRules& rules : s.rules) put(rules.slab), put(rules.alignment);
     put(s.disk != nullptr);
     if (s.disk) put(s.disk->write), put(s.disk->read), put(s.disk->latency);
   }
@@ -312,28 +360,29 @@ std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tas
                                       ProgramFrontiers& kept) {
   Fitter outside(program, tasks.sizes, search.recompute, &kept.whole);
   const Planned plain = *outside.fit(0);
-  floor.bound = floor.smallest = bound_with_loops(program, tasks, plain.schedule);
+  floor = {};
+  for (const std::uint64_t bound : bounds_with_loops(program, tasks, plain.schedule))
+    floor.in.push_back({bound, bound});
   floor.plain_seconds = plain.plain_seconds;
   if (limits.hold(plain.plan)) return plain;
   std::vector<std::pair<std::uint32_t, LoopCall*>> calls;
   for (std::uint32_t t = 0; search.recompute && t < tasks.calls.size(); ++t)
-    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get());
-        loop && program.tasks[t].device == 0)
-      calls.emplace_back(t, loop);
+    if (auto* loop = dynamic_cast<LoopCall*>(tasks.calls[t].get())) calls.emplace_back(t, loop);
   kept.bodies.resize(calls.size());
   std::list<LoopFitter> loops;
   for (std::size_t k = 0; k < calls.size(); ++k)
-    loops.emplace_back(calls[k].first, *calls[k].second, kept.bodies[k]);
+    loops.emplace_back(calls[k].first, program.tasks[calls[k].first].device, *calls[k].second,
+                       kept.bodies[k]);
   std::optional<Planned> whole_bodies = outside.fit(limits);
-  if (loops.empty() || limits.host == 0) {
-    if (!whole_bodies && search.find_smallest) floor = outside.floor();
+  if (loops.empty()) {
+    if (!whole_bodies && search.find_smallest) floor = outside.floor(limits);
     return whole_bodies;
   }
   Trial trial(program, tasks, plain, loops);
-  std::optional<Planned> fitted = trial.fit_bodies(limits.host);
+  std::optional<Planned> fitted = trial.fit_bodies(limits);
   if (!better(fitted, whole_bodies) && whole_bodies) return whole_bodies;
   if (!fitted)
-    fitted = trial.fit_around_lowest(limits.host, floor, search.find_smallest, kept.around_lowest);
+    fitted = trial.fit_around_lowest(limits, floor, search.find_smallest, kept.around_lowest);
   if (!fitted || !limits.hold(fitted->plan)) return std::nullopt;
   return trial.commit(*std::move(fitted), plain.plain_seconds, tasks);
 }

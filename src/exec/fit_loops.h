@@ -25,13 +25,13 @@ std::string frontier_key(const Program& program, const PreparedTasks& tasks, boo
 /// What is looked for.
 struct PlanSearch {
   bool recompute = true;      // tasks may run again
-  bool find_smallest = true;  // Floor::smallest is looked for where nothing fits; else the bound
+  bool find_smallest = true;  // what is smallest is looked for where nothing fits; else the bound
 };
 
 /// Orders and packs so that arenas keep to the limits. Where the plain
 /// plan is too large, tasks run again instead of their results being kept, if they may, those in
 /// bodies of loops too, and the loops in `tasks` take these plans; or results go to a file (if
-/// there is one). `floor.bound` is always found, the rest where nothing fits. A larger budget never
+/// there is one). The bounds of `floor` are always found, the rest where nothing fits. A larger budget never
 /// gives a slower plan. `kept`: empty, or of an earlier call with an equal key.
 std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
                                       const ArenaLimits& limits, Floor& floor, PlanSearch search,

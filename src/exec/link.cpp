@@ -4,10 +4,16 @@
 #include <cstring>
 #include <set>
 
+#include "base/bytes.h"
 #include "base/interrupt.h"
+#include "base/spelling.h"
 #include "cost/nodes.h"
 #include "cost/tasks.h"
 #include "exec/executable.h"
+#include "graph/words.h"
+#include "kernel/task_words.h"
+#include "place/place.h"
+#include "plan/over_budget.h"
 
 namespace snug {
 namespace {
@@ -99,8 +105,77 @@ std::vector<std::int64_t> largest_ints(const Kernel& k, const SizeBounds& bounds
 
 }  // namespace
 
+namespace {
+
+/// What a value is called: "W", "a copy of x", "conv2d".
+std::string name_of_value(const Graph& g, std::uint32_t node) {
+  const Node& n = g.node(node);
+  if (n.op == &transfer_op) return "a copy of " + name_of_value(g, n.inputs[0].node);
+  if (n.op == &kCopyOp) return name_of_value(g, n.inputs[0].node);
+  for (const GraphInput& in : g.inputs()) {
+    if (in.value.node != node) continue;
+    const std::string& name = in.shared ? in.shared->name : in.name;
+    return !name.empty() ? name : in.shared ? "a shared variable" : "an argument";
+  }
+  return word_for(n);
+}
+
+/// Refuses what a device has to have in one piece and cannot allocate at a time.
+class SlabChecker {
+ public:
+  SlabChecker(const Lowered& lowered, const SizeBounds& bounds, const TaskSizes& sizes)
+      : l_(lowered), p_(lowered.program), bounds_(bounds), sizes_(sizes) {}
+
+  void run() const {
+    for (const GraphInput& in : p_.graph.inputs())
+      if (in.shared) check_value(in.value, 0);
+    for (const Task& t : p_.tasks)
+      for (const Value v : t.writes) check_value(v, t.device);
+  }
+
+  void check_workspace(const Task& t, std::uint64_t bytes) const {
+    check(t.device, bytes, t.origin, [&] { return "the workspace of " + words_for(p_, t); });
+  }
+
+ private:
+  void check_value(Value v, DeviceId of_task) const {
+    const bool is_node = v.node < p_.graph.nodes().size();
+    const OriginId origin = is_node ? p_.graph.node(v).origin : 0;
+    check(is_node ? p_.graph.node(v).device : of_task, bytes_of(p_, bounds_.high, v), origin, [&] {
+      Dims shape;
+      for (const SizeId s : p_.type(v).dims) shape.push_back(bounds_.high[s]);
+      return fmt::format("{}, {},", is_node ? name_of_value(p_.graph, v.node) : "a partial sum",
+                         describe_value(p_.type(v).dtype, shape, origin));
+    });
+  }
+
+  template <class What>
+  void check(DeviceId d, std::uint64_t bytes, OriginId origin, What&& what) const {
+    if (d == 0) return;
+    const std::uint64_t slab = sizes_.rules[own_space(d)].slab;
+    if (slab == 0 || bytes <= slab) return;
+    const std::string& device = (*l_.devices)[d].info().name;
+    throw OverBudget(d, bytes, slab, 0,
+                     fmt::format("{}: {} has {} ({} bytes), and the device allocates at most {} "
+                                 "({} bytes) at a time",
+                                 device, what(), describe_bytes(bytes), bytes, describe_bytes(slab),
+                                 slab),
+                     fmt::format("use a smaller batch, let the batch run in slices ({}), or leave "
+                                 "it to the host ({})",
+                                 option("micro_batches"), option("device", "cpu")),
+                     origin);
+  }
+
+  const Lowered& l_;
+  const Program& p_;
+  const SizeBounds& bounds_;
+  const TaskSizes& sizes_;
+};
+
+}  // namespace
+
 PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind kind,
-                            const DeviceInfo* device) {
+                            const DeviceInfo* device, bool unbounded) {
   // Also of values that are never stored: their elements are counted in 64 bits.
   for (std::uint32_t n = 0; n < l.program.graph.nodes().size(); ++n)
     for (std::uint32_t k = 0; k < l.program.graph.nodes()[n].types.size(); ++k)
@@ -112,9 +187,11 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
     const DeviceInfo& info = (*l.devices)[d].info();
     out.sizes.rules.resize(own_space(d) + 1U);
     const auto alignment = std::max(kArenaAlign, static_cast<std::uint64_t>(info.alignment));
-    out.sizes.rules[own_space(d)] = {
-        static_cast<std::uint64_t>(info.largest_allocation) / alignment * alignment, alignment};
+    const auto largest = static_cast<std::uint64_t>(info.largest_allocation);
+    out.sizes.rules[own_space(d)] = {unbounded ? 0 : largest / alignment * alignment, alignment};
   }
+  const SlabChecker slabs(l, bounds, out.sizes);
+  slabs.run();
   for (const Task& t : l.program.tasks) {
     check_interrupt();
     std::unique_ptr<PreparedCall> call;
@@ -125,6 +202,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
       const Node& n = l.program.graph.node(t.index);
       CallSite site = call_site(l, t, bounds);
       site.device = device;
+      site.unbounded = unbounded;
       if (t.device != 0 && t.kind == Task::Kind::Library)
         site.accelerator = &l.devices->accelerator(t.device);
       try {
@@ -135,6 +213,7 @@ PreparedTasks prepare_tasks(const Lowered& l, const SizeBounds& bounds, CallKind
         throw;
       }
     }
+    if (call && t.kind != Task::Kind::Loop) slabs.check_workspace(t, call->workspace);
     out.sizes.workspace.push_back(call ? call->workspace : 0);
     out.sizes.elsewhere.emplace_back();
     if (call) out.sizes.elsewhere.back() = call->elsewhere;

@@ -64,9 +64,8 @@ LoopCall::LoopCall(const Lowered& inner, const CallSite& site)
 }
 
 const Executable& LoopCall::planned_for() const {
-  return last_.exe && last_.exe->planned->plan.host().bytes > body_.exe->planned->plan.host().bytes
-             ? *last_.exe
-             : *body_.exe;
+  const auto bytes = [](const Body& body) { return body.exe->planned->plan.bytes(); };
+  return last_.exe && bytes(last_) > bytes(body_) ? *last_.exe : *body_.exe;
 }
 
 void LoopCall::take(const LoopPlan& plan) {
@@ -75,14 +74,26 @@ void LoopCall::take(const LoopPlan& plan) {
   seconds = plan.seconds;
   tables_ = tables_for(plan);
   workspace = tables_.end;
-  elsewhere.clear();
+  elsewhere = elsewhere_of(plan);
+}
+
+std::vector<std::pair<std::uint8_t, std::uint64_t>> LoopCall::elsewhere_of(const LoopPlan& plan) {
+  std::vector<std::pair<std::uint8_t, std::uint64_t>> out;
   const std::vector<ArenaPlan>& arenas = plan.body->plan.arenas;
   for (Space space = 1; space < arenas.size(); ++space) {
     std::uint64_t bytes = arenas[space].bytes;
     if (plan.last && space < plan.last->plan.arenas.size())
       bytes = std::max(bytes, plan.last->plan.arenas[space].bytes);
-    elsewhere.emplace_back(space, bytes);
+    out.emplace_back(space, bytes);
   }
+  return out;
+}
+
+std::uint64_t LoopCall::bytes_in(DeviceId device, const LoopPlan& plan) const {
+  std::uint64_t sum = device == 0 ? workspace_of(plan) : 0;
+  for (const auto& [space, bytes] : elsewhere_of(plan))
+    if (memory_of(space) == device) sum += bytes;
+  return sum;
 }
 
 std::uint32_t LoopCall::marks(DeviceId d) const {
@@ -226,7 +237,7 @@ LoopCall::Body LoopCall::instantiate(const CallSite& site, std::int64_t first,
     check_requirements(l_.program.graph, l_.early_requirements, bounds.high);
   CallKind kind;
   kind.same_shape.assign(l_.program.graph.updates().size(), true);
-  PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device);
+  PreparedTasks tasks = prepare_tasks(l_, bounds, std::move(kind), site.device, site.unbounded);
   tasks.sizes.sizes = bounds.high;
   Body body;
   body.sizes = tasks.sizes;

@@ -42,6 +42,10 @@ class LoopCall : public PreparedCall {
     return {body_.exe->planned, last_.exe ? last_.exe->planned : nullptr, seconds};
   }
   std::uint64_t workspace_of(const LoopPlan& plan) const { return tables_for(plan).end; }
+  /// As PreparedCall::elsewhere.
+  static std::vector<std::pair<std::uint8_t, std::uint64_t>> elsewhere_of(const LoopPlan& plan);
+  /// All that it needs in the memory of a device.
+  std::uint64_t bytes_in(DeviceId device, const LoopPlan& plan) const;
   void take(const LoopPlan& plan);
 
  private:

@@ -10,6 +10,7 @@
 #include "kernel/kernel_spec.h"
 #include "kernel/library.h"
 #include "target/device_info.h"
+#include "target/device_ledger.h"
 
 namespace snug {
 
@@ -61,8 +62,20 @@ class Accelerator : public Device {
   /// of the process does not allow it.
   virtual std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
                                                           std::string_view whose) = 0;
+  /// What of ours is in its memory.
+  virtual const DeviceLedger& ledger() const = 0;
   /// `marks`: of the caller's, from 0.
   virtual std::unique_ptr<CommandQueues> open(std::uint32_t marks) = 0;
+
+  /// Memory for a value that stays, for which arenas that nobody works in give way.
+  std::shared_ptr<DeviceMemory> allocate_value(std::uint64_t bytes, std::string_view whose) {
+    try {
+      return allocate(bytes, whose);
+    } catch (const MemoryError&) {
+      if (!arenas.drop_idle()) throw;
+    }
+    return allocate(bytes, whose);
+  }
 
   // What the calls on it work in.
   DevicePool<DeviceMemory> arenas;

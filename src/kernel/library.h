@@ -36,6 +36,7 @@ struct CallSite {
   int threads = 1;
   const DeviceInfo* device = nullptr;        // as TaskSizes::device
   const Accelerator* accelerator = nullptr;  // that the node is on; null: the host
+  bool unbounded = false;                    // as CompileOptions has it
 };
 
 struct RunArgs {

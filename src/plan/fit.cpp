@@ -1,6 +1,9 @@
 #include "plan/fit.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -15,8 +18,8 @@ namespace {
 class ProblemMaker {
  public:
   ProblemMaker(const Program& p, const TaskSizes& s, const Schedule& plain,
-               std::span<const double> costs)
-      : p_(p), s_(s), plain_(plain), costs_(costs) {}
+               std::span<const double> costs, MemorySet memories)
+      : p_(p), s_(s), plain_(plain), costs_(costs), memories_(memories) {}
 
   RecomputeProblem make(std::vector<Value>* values) {
     for (std::uint32_t b = 0; b < plain_.buffers.size(); ++b) add_leaf(plain_.buffers[b]);
@@ -50,7 +53,7 @@ class ProblemMaker {
   }
 
   /// In an arena that is to become lower; what is elsewhere stays there.
-  bool is_planned(const Buffer& b) const { return b.where == Where::Arena && s_.counts(b.space); }
+  bool is_planned(const Buffer& b) const { return b.where == Where::Arena && in(memories_, b.space); }
 
   void add_value(Value v, RecomputeProblem::Value value) {
     number_[v] = static_cast<std::uint32_t>(out_.values.size());
@@ -82,15 +85,15 @@ class ProblemMaker {
     for (auto [w, r] : t.in_place)
       if (place[r] >= 0) task.in_place.emplace_back(w, static_cast<std::uint32_t>(place[r]));
     const Space space = t.kind == Task::Kind::Loop ? kHostSpace : own_space(t.device);
-    task.workspace = s_.counts(space) ? arena_aligned(s_.workspace[step.task]) : 0;
+    task.workspace = in(memories_, space) ? arena_aligned(s_.workspace[step.task]) : 0;
     if (step.task < s_.elsewhere.size())
       for (const auto& [other, bytes] : s_.elsewhere[step.task])
-        if (s_.counts(other)) task.workspace += arena_aligned(bytes);
+        if (in(memories_, other)) task.workspace += arena_aligned(bytes);
     task.cost = costs_[step.task];
     // To make again what is in a memory that does not count would take more of it.
     const bool elsewhere =
         std::any_of(step.writes.begin(), step.writes.end(),
-                    [&](std::uint32_t b) { return !s_.counts(plain_.buffers[b].space); });
+                    [&](std::uint32_t b) { return !in(memories_, plain_.buffers[b].space); });
     task.repeatable =
         !t.may_fail && t.kind != Task::Kind::Loop && overwritten.empty() && !elsewhere;
     overwritten_.push_back(std::move(overwritten));
@@ -108,6 +111,7 @@ class ProblemMaker {
   const TaskSizes& s_;
   const Schedule& plain_;
   std::span<const double> costs_;
+  MemorySet memories_;
   RecomputeProblem out_;
   std::vector<Value> values_;  // by their number
   std::unordered_map<Value, std::uint32_t, ValueHash> number_;
@@ -160,25 +164,58 @@ std::vector<OffloadedPlans> plans_with_offloads(const RecomputeProblem& problem,
   return out;
 }
 
+constexpr MemorySet memory(DeviceId d) { return MemorySet{1} << d; }
+
+bool by_cost(const Frontier::Point& a, const Frontier::Point& b) {
+  return std::pair(a.plan.cost, a.plan.peak) < std::pair(b.plan.cost, b.plan.peak);
+}
+
+/// Sorts, and leaves out what takes longer than another and has no less in any memory.
+void keep_best(std::vector<Frontier::Point>& points) {
+  std::stable_sort(points.begin(), points.end(), by_cost);
+  std::vector<Frontier::Point> kept;
+  for (Frontier::Point& p : points) {
+    const bool worse = std::any_of(kept.begin(), kept.end(), [&](const Frontier::Point& k) {
+      return std::equal(k.loads.begin(), k.loads.end(), p.loads.begin(), std::less_equal());
+    });
+    if (!worse) kept.push_back(std::move(p));
+  }
+  points = std::move(kept);
+}
+
+bool allows(const ArenaLimits& limits, const std::vector<std::uint64_t>& bytes) {
+  for (std::size_t d = 0; d < bytes.size(); ++d)
+    if (!limits.allow(static_cast<DeviceId>(d), bytes[d])) return false;
+  return true;
+}
+
 }  // namespace
 
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
                                    const Schedule& plain, std::span<const double> costs,
-                                   std::vector<Value>* values) {
-  return ProblemMaker(program, sizes, plain, costs).make(values);
+                                   MemorySet memories, std::vector<Value>* values) {
+  return ProblemMaker(program, sizes, plain, costs, memories).make(values);
+}
+
+std::vector<std::uint64_t> bounds_of(const Program& program, const TaskSizes& sizes,
+                                     const Schedule& plain) {
+  const std::vector<double> costs(program.tasks.size(), 0);
+  std::vector<std::uint64_t> bounds;
+  for (DeviceId d = 0; d <= device_of(static_cast<Space>(spaces_of(plain) - 1)); ++d)
+    bounds.push_back(peak_bound(recompute_problem(program, sizes, plain, costs, memory(d))));
+  return bounds;
 }
 
 std::vector<RecomputePlan> program_frontier(const Program& program, const TaskSizes& sizes,
                                             std::span<const Schedule> orders,
                                             std::span<const double> costs,
-                                            const RecomputeLimits& limits, std::uint64_t& bound) {
+                                            const RecomputeLimits& limits, MemorySet memories) {
   std::vector<RecomputePlan> plans;
   RecomputeLimits each = limits;
   each.runs /= orders.size();
   for (const Schedule& plain : orders) {
     const std::vector<std::uint32_t> tasks = tasks_of(plain);
-    const RecomputeProblem problem = recompute_problem(program, sizes, plain, costs);
-    bound = peak_bound(problem);  // whatever the order
+    const RecomputeProblem problem = recompute_problem(program, sizes, plain, costs, memories);
     for (RecomputePlan& plan : find_frontier(problem, each)) {
       for (std::uint32_t& run : plan.runs) run = tasks[run];
       plans.push_back(std::move(plan));
@@ -193,7 +230,7 @@ std::size_t Frontier::bytes() const {
   std::size_t sum = sizeof(*this) + size(orders) + size(plain.offsets) + size(points);
   for (const auto& order : orders) sum += size(order);
   for (const Point& p : points)
-    sum += size(p.plan.runs) + size(p.offloaded) + size(p.packed.offsets);
+    sum += size(p.plan.runs) + size(p.offloaded) + size(p.loads) + size(p.packed.offsets);
   return sum;
 }
 
@@ -211,7 +248,7 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute, F
     plain_.schedule = std::move(found[0]);
     frontier_.best_order = plain_.schedule.best_order;
     frontier_.plain = pack(plain_.schedule, PackEffort::Thorough);
-    frontier_.bound = peak_bound(recompute_problem(program, sizes, plain_.schedule, seconds_));
+    frontier_.bounds = bounds_of(program, sizes, plain_.schedule);
     frontier_.orders = std::move(tasks);  // last: it says that the rest is there
   } else {
     plain_.schedule = order_as(program, sizes, frontier_.orders[0]);
@@ -222,45 +259,67 @@ Fitter::Fitter(const Program& program, const TaskSizes& sizes, bool recompute, F
 
 void Fitter::find_points() {
   if (frontier_.searched) return;
-  std::vector<Point>& points = frontier_.points;
-  points.clear();  // of a search that failed
   std::vector<Schedule> plain;
   for (const auto& order : frontier_.orders) plain.push_back(order_as(program_, sizes_, order));
+  const std::size_t devices = frontier_.bounds.size();
   RecomputeLimits limits;
-  if (!recompute_) limits.runs = 0;
-  for (RecomputePlan& plan :
-       program_frontier(program_, sizes_, plain, seconds_, limits, frontier_.bound))
-    points.push_back({.plan = std::move(plan)});
-  for (Point& point : points) point.load = point.plan.peak;
-  if (sizes_.disk) {
-    for (const Schedule& s : plain) add_points_with_offloads(s);
-    const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
-      const bool is_worse = p.plan.peak >= lowest;
-      lowest = std::min(lowest, p.plan.peak);
-      return is_worse;
-    };
-    const auto by_cost = [](const Point& a, const Point& b) {
-      return std::pair(a.plan.cost, a.plan.peak) < std::pair(b.plan.cost, b.plan.peak);
-    };
-    std::stable_sort(points.begin(), points.end(), by_cost);
-    std::erase_if(points, worse);
-    // Packing decides how much transfers overlap: either all that they may or not at all.
-    for (Point& point : points) {
-      if (point.offloaded.empty()) continue;
-      point.overlapped = false;
-      const Schedule apart = schedule_of(point);
-      point.load = load_of(apart);  // overlapping keeps to it
-      point.plan.cost = std::min(point.plan.cost, predict_seconds(apart, seconds_, *sizes_.disk));
-    }
-    std::stable_sort(points.begin(), points.end(), by_cost);
+  limits.runs = recompute_ ? limits.runs / (devices > 1 ? devices + 1 : 1) : 0;
+  std::vector<Point> points;
+  for (DeviceId d = 0; d < devices; ++d) {
+    std::vector<Point> more = points_of(memory(d), plain, limits);
+    if (d == 0 && sizes_.disk) add_offloads(more, plain);
+    std::move(more.begin(), more.end(), std::back_inserter(points));
+  }
+  if (devices > 1) {  // each alone, and all together
+    std::vector<Point> more = points_of((MemorySet{1} << devices) - 1, plain, limits);
+    std::move(more.begin(), more.end(), std::back_inserter(points));
+    keep_best(points);
   }
   points.shrink_to_fit();
+  frontier_.points = std::move(points);
   frontier_.searched = true;
 }
 
-void Fitter::add_points_with_offloads(const Schedule& plain) {
+std::vector<Fitter::Point> Fitter::points_of(MemorySet memories, std::span<const Schedule> plain,
+                                             const RecomputeLimits& limits) {
+  std::vector<Point> points;
+  for (RecomputePlan& plan :
+       program_frontier(program_, sizes_, plain, seconds_, limits, memories)) {
+    Point& point = points.emplace_back(Point{.plan = std::move(plan)});
+    if (frontier_.bounds.size() == 1) {
+      point.loads = {point.plan.peak};
+    } else {
+      point.loads = loads_of(schedule_of(point));
+      point.plan.peak = std::accumulate(point.loads.begin(), point.loads.end(), std::uint64_t{0});
+    }
+  }
+  return points;
+}
+
+void Fitter::add_offloads(std::vector<Point>& points, std::span<const Schedule> plain) {
+  for (const Schedule& s : plain) add_points_with_offloads(s, points);
+  const auto worse = [lowest = UINT64_MAX](const Point& p) mutable {
+    const bool is_worse = p.plan.peak >= lowest;
+    lowest = std::min(lowest, p.plan.peak);
+    return is_worse;
+  };
+  std::stable_sort(points.begin(), points.end(), by_cost);
+  std::erase_if(points, worse);
+  // Packing decides how much transfers overlap: either all that they may or not at all.
+  for (Point& point : points) {
+    if (point.offloaded.empty()) continue;
+    point.overlapped = false;
+    const Schedule apart = schedule_of(point);
+    point.loads = loads_of(apart);  // overlapping keeps to it
+    point.plan.cost = std::min(point.plan.cost, predict_seconds(apart, seconds_, *sizes_.disk));
+  }
+  std::stable_sort(points.begin(), points.end(), by_cost);
+}
+
+void Fitter::add_points_with_offloads(const Schedule& plain, std::vector<Point>& points) {
   std::vector<Value> values;
-  const RecomputeProblem problem = recompute_problem(program_, sizes_, plain, seconds_, &values);
+  const RecomputeProblem problem =
+      recompute_problem(program_, sizes_, plain, seconds_, kHostMemory, &values);
   const std::vector<Offload> offloads = find_offloads(problem, *sizes_.disk);
   std::vector<Value> offloaded;
   for (const Offload& o : offloads) offloaded.push_back(values[o.value]);
@@ -273,7 +332,7 @@ void Fitter::add_points_with_offloads(const Schedule& plain) {
                              offloaded.begin() + static_cast<std::ptrdiff_t>(count));
       point.overlapped = true;
       point.plan.cost = predict_seconds(schedule_of(point), seconds_, *sizes_.disk);
-      frontier_.points.push_back(std::move(point));
+      points.push_back(std::move(point));
     }
 }
 
@@ -323,20 +382,12 @@ Planned Fitter::fitted(const Point& point) const {
 
 std::optional<Planned> Fitter::fit(const ArenaLimits& limits) {
   if (limits.hold(plain_.plan)) return plain_;
-  // Of all memories that count.
-  std::uint64_t total = limits.host;
-  bool limited = limits.host > 0;
-  for (DeviceId d = 1; d < sizes_.limited.size(); ++d) {
-    limited &= !sizes_.limited[d] || limits.of(d) > 0;
-    total += limits.of(d);
-  }
-  if (!limited) total = UINT64_MAX;
-  if (bound() > total) return std::nullopt;
+  if (!allows(limits, bounds())) return std::nullopt;
   find_points();
   const Point* best = nullptr;
   for (Point& point : frontier_.points) {
     if (best && point.plan.cost > best->seconds) break;  // nor is any behind it faster
-    if (point.load > total) continue;
+    if (!allows(limits, point.loads)) continue;
     const MemoryPlan* const plan = packed(point);
     if (!plan || !limits.hold(*plan)) continue;
     if (!best ||
@@ -347,15 +398,42 @@ std::optional<Planned> Fitter::fit(const ArenaLimits& limits) {
   return fitted(*best);
 }
 
-Floor Fitter::floor() {
+Floor Fitter::floor(const ArenaLimits& limits) {
   find_points();
-  Floor floor{bound(), plain_.plan.host().bytes, plain_.plain_seconds};
+  Floor floor;
+  floor.plain_seconds = plain_.plain_seconds;
+  for (DeviceId d = 0; d < bounds().size(); ++d)
+    floor.in.push_back({bounds()[d], plain_.plan.bytes_in(d)});
+  const auto is_lower = [&](const std::vector<std::uint64_t>& loads) {
+    for (std::size_t d = 0; d < floor.in.size(); ++d)
+      if (loads[d] < floor.in[d].smallest) return true;
+    return false;
+  };
   for (auto point = frontier_.points.rbegin(); point != frontier_.points.rend(); ++point) {
-    if (point->load >= floor.smallest) continue;
+    if (!is_lower(point->loads)) continue;
     if (const MemoryPlan* plan = packed(*point))
-      floor.smallest = std::min(floor.smallest, plan->host().bytes);
+      for (DeviceId d = 0; d < floor.in.size(); ++d)
+        floor.in[d].smallest = std::min(floor.in[d].smallest, plan->bytes_in(d));
   }
+  if (limits.size() > 1) floor.nearest = nearest(limits);
   return floor;
+}
+
+std::vector<std::uint64_t> Fitter::nearest(const ArenaLimits& limits) {
+  const auto excess = [&](const Point& point) {
+    double most = 0;
+    for (DeviceId d = 0; d < point.loads.size(); ++d)
+      if (limits.of(d) > 0)
+        most = std::max(most,
+                        static_cast<double>(point.loads[d]) / static_cast<double>(limits.of(d)));
+    return most;
+  };
+  Point* best = nullptr;
+  for (Point& point : frontier_.points)
+    if ((!best || excess(point) < excess(*best)) && packed(point)) best = &point;
+  std::vector<std::uint64_t> bytes;
+  for (DeviceId d = 0; best && d < bounds().size(); ++d) bytes.push_back(best->packed.bytes_in(d));
+  return bytes;
 }
 
 }  // namespace snug

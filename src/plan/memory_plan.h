@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,24 +31,43 @@ struct MemoryPlan {
 
   const ArenaPlan& host() const { return arenas[kHostSpace]; }
   /// Memory of the host that other devices copy from and to.
-  std::uint64_t staging() const {
+  std::uint64_t staging() const { return bytes_in(0) - host().bytes; }
+  /// All that is in the memory of a device.
+  std::uint64_t bytes_in(DeviceId d) const { return sum_in(d, &ArenaPlan::bytes); }
+  std::uint64_t load_in(DeviceId d) const { return sum_in(d, &ArenaPlan::load); }
+  /// In all memories.
+  std::uint64_t bytes() const {
     std::uint64_t sum = 0;
-    for (Space space = 1; space < arenas.size(); ++space)
-      if (on_host(space)) sum += arenas[space].bytes;
+    for (const ArenaPlan& a : arenas) sum += a.bytes;
+    return sum;
+  }
+
+ private:
+  std::uint64_t sum_in(DeviceId d, std::uint64_t ArenaPlan::*number) const {
+    std::uint64_t sum = 0;
+    for (Space space = 0; space < arenas.size(); ++space)
+      if (memory_of(space) == d) sum += arenas[space].*number;
     return sum;
   }
 };
 
-/// How many bytes arenas may have; 0: any number. What other devices copy from and to is memory of
-/// the host.
-struct ArenaLimits {
-  ArenaLimits(std::uint64_t host = 0, std::vector<std::uint64_t> others = {})
-      : host(host), others(std::move(others)) {}
-  std::uint64_t host;
-  std::vector<std::uint64_t> others;  // by DeviceId; the first does not count
+/// How many bytes arenas may have in the memory of each device; 0: any number. What other devices
+/// copy from and to is memory of the host.
+class ArenaLimits {
+ public:
+  ArenaLimits(std::uint64_t host = 0) : bytes_{host} {}
 
-  std::uint64_t of(DeviceId d) const { return d == 0 ? host : d < others.size() ? others[d] : 0; }
+  std::size_t size() const { return bytes_.size(); }
+  std::uint64_t of(DeviceId d) const { return d < bytes_.size() ? bytes_[d] : 0; }
+  void set(DeviceId d, std::uint64_t bytes) {
+    bytes_.resize(std::max<std::size_t>(bytes_.size(), d + 1U), 0);
+    bytes_[d] = bytes;
+  }
+  bool allow(DeviceId d, std::uint64_t bytes) const { return of(d) == 0 || bytes <= of(d); }
   bool hold(const MemoryPlan& plan) const;
+
+ private:
+  std::vector<std::uint64_t> bytes_;  // by DeviceId
 };
 
 /// A schedule with its plan; serves every set of sizes whose buffers are each no larger.
@@ -57,7 +77,7 @@ struct Planned {
   CallKind kind;
   std::vector<std::string> recomputed;    // tasks that run again
   double seconds = 0, plain_seconds = 0;  // predicted: of this plan, and if nothing ran again
-  std::uint64_t bound = 0;                // no arena for these tasks is lower
+  std::vector<std::uint64_t> bounds;      // by DeviceId: no plan of these tasks has less there
 };
 
 enum class PackEffort : std::uint8_t {
@@ -69,8 +89,9 @@ enum class PackEffort : std::uint8_t {
 /// Deterministic; thorough plans are never higher than quick ones.
 MemoryPlan pack(const Schedule& schedule, PackEffort effort = PackEffort::Quick);
 
-/// The largest sum of live bytes of the host's arena, as ArenaPlan has it, without packing.
-std::uint64_t load_of(const Schedule& schedule);
+/// By DeviceId, the largest sums of live bytes of its arenas, as ArenaPlan has them, without
+/// packing.
+std::vector<std::uint64_t> loads_of(const Schedule& schedule);
 
 /// Knows nothing of the packer: no two live buffers overlap, all lie inside the arena. An internal
 /// error names the pair.

@@ -41,16 +41,23 @@ Blocks make_blocks(const Schedule& s, Space space) {
   return blocks;
 }
 
+/// The next place that an item may have: inside of one slab; what is larger, as the arena of a
+/// loop, which has slabs of its own, begins where one begins.
+std::uint64_t next_place(const PackItem& item, std::uint64_t slab, std::uint64_t at) {
+  at = (at + item.alignment - 1) / item.alignment * item.alignment;
+  const std::uint64_t next_slab = (at + slab - 1) / slab * slab;
+  if (item.bytes > slab) return next_slab;
+  return item.bytes == 0 || at / slab == (at + item.bytes - 1) / slab ? at : next_slab;
+}
+
 bool lies_across(std::span<const PackItem> items, std::span<const std::uint64_t> offsets,
                  std::uint64_t slab) {
   for (std::size_t k = 0; k < items.size(); ++k)
-    if (items[k].bytes > 0 && offsets[k] / slab != (offsets[k] + items[k].bytes - 1) / slab)
-      return true;
+    if (offsets[k] != next_place(items[k], slab, offsets[k])) return true;
   return false;
 }
 
-/// Each item, the largest first, at the lowest place that is free while it lives and inside of one
-/// slab.
+/// Each item, the largest first, at the lowest place that is free while it lives.
 void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing& packing) {
   std::vector<std::uint32_t> order(items.size());
   std::iota(order.begin(), order.end(), 0);
@@ -60,23 +67,13 @@ void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing&
   packing.height = 0;
   for (const std::uint32_t i : order) {
     const PackItem& item = items[i];
-    if (item.bytes > slab)
-      fail_memory(
-          {.needed = item.bytes, .allowed = slab},
-          fmt::format("a value of {} is larger than what the device allocates at a time, {}",
-                      describe_bytes(item.bytes), describe_bytes(slab)),
-          "use a smaller batch, or let the batch run in slices");
-    const auto next_place = [&](std::uint64_t at) {
-      at = (at + item.alignment - 1) / item.alignment * item.alignment;
-      return at / slab == (at + item.bytes - 1) / slab ? at : (at / slab + 1) * slab;
-    };
-    std::uint64_t at = next_place(0);
+    std::uint64_t at = next_place(item, slab, 0);
     for (const std::uint32_t k : placed) {
       const PackItem& other = items[k];
       if (other.lower >= item.upper || item.lower >= other.upper) continue;
       const std::uint64_t begin = packing.offsets[k];
       if (at + item.bytes <= begin) break;
-      at = std::max(at, next_place(begin + other.bytes));
+      at = std::max(at, next_place(item, slab, begin + other.bytes));
     }
     packing.offsets[i] = at;
     packing.height = std::max(packing.height, at + item.bytes);
@@ -90,23 +87,25 @@ void pack_in_slabs(std::span<const PackItem> items, std::uint64_t slab, Packing&
 }  // namespace
 
 bool ArenaLimits::hold(const MemoryPlan& plan) const {
-  if (host > 0 && plan.host().bytes + plan.staging() > host) return false;
-  for (DeviceId d = 1; d < others.size(); ++d)
-    if (others[d] > 0 && own_space(d) < plan.arenas.size() &&
-        plan.arenas[own_space(d)].bytes > others[d])
-      return false;
+  for (DeviceId d = 0; d < bytes_.size(); ++d)
+    if (!allow(d, plan.bytes_in(d))) return false;
   return true;
 }
 
-std::uint64_t load_of(const Schedule& s) {
-  std::vector<std::uint64_t> change(s.steps.size() + 1, 0);  // modulo 2^64
-  for (const PackItem& item : make_blocks(s, kHostSpace).items) {
-    change[static_cast<std::size_t>(item.lower)] += item.bytes;
-    change[static_cast<std::size_t>(item.upper)] -= item.bytes;
+std::vector<std::uint64_t> loads_of(const Schedule& s) {
+  std::vector<std::uint64_t> loads(1, 0);
+  for (Space space = 0; space < spaces_of(s); ++space) {
+    std::vector<std::uint64_t> change(s.steps.size() + 1, 0);  // modulo 2^64
+    for (const PackItem& item : make_blocks(s, space).items) {
+      change[static_cast<std::size_t>(item.lower)] += item.bytes;
+      change[static_cast<std::size_t>(item.upper)] -= item.bytes;
+    }
+    std::uint64_t live = 0, most = 0;
+    for (const std::uint64_t c : change) most = std::max(most, live += c);
+    loads.resize(std::max<std::size_t>(loads.size(), memory_of(space) + 1U), 0);
+    loads[memory_of(space)] += most;
   }
-  std::uint64_t live = 0, most = 0;
-  for (const std::uint64_t c : change) most = std::max(most, live += c);
-  return most;
+  return loads;
 }
 
 MemoryPlan pack(const Schedule& s, PackEffort effort) {

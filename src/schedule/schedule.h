@@ -21,6 +21,12 @@ constexpr Space own_space(DeviceId d) {
 constexpr Space staging_space(DeviceId d) { return static_cast<Space>(2 * d); }
 constexpr DeviceId device_of(Space s) { return static_cast<DeviceId>((s + 1) / 2); }
 constexpr bool on_host(Space s) { return s % 2 == 0; }
+/// Whose memory it is in: what other devices copy from and to is the host's.
+constexpr DeviceId memory_of(Space s) { return on_host(s) ? DeviceId{0} : device_of(s); }
+/// Memories by their DeviceId, as bits.
+using MemorySet = std::uint64_t;
+inline constexpr MemorySet kHostMemory = 1;
+constexpr bool in(MemorySet set, Space s) { return set >> memory_of(s) & 1; }
 
 /// What runs steps in order, beside the others: 0 is the thread that calls; any other device has
 /// three (as CommandQueues). Steps of others are asked for in order by that thread, and run later.
@@ -123,14 +129,6 @@ struct TaskSizes {
   const DeviceInfo* device = nullptr;     // whose rates predictions are for; null: this machine
   const DiskRates* disk = nullptr;        // of a file that values may go to; null: none
   std::vector<SpaceRules> rules = {};     // as Schedule has them
-  /// By DeviceId: its memory has a budget, so tasks run again to lower it; that of the host's
-  /// always.
-  std::vector<bool> limited = {};
-
-  /// Whether searches for lower plans count the bytes of a memory.
-  bool counts(Space space) const {
-    return on_host(space) || (device_of(space) < limited.size() && limited[device_of(space)]);
-  }
 };
 
 std::uint64_t bytes_of(const Program& program, std::span<const std::int64_t> sizes, Value v);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "target/budgets.h"
 #include "target/disk_rates.h"
 
 namespace snug {
@@ -28,10 +29,11 @@ struct CompileOptions {
   bool bfloat16_products = false;
   RoundActivations round = RoundActivations::Never;  // a program is made of Always only
   std::int64_t micro_batches = 0;                    // > 1: the batch runs in that many slices
-  std::uint64_t budget = 0;  // bytes for arena, shared variables, outputs and constants; 0: none
-  /// Bytes for what a function has on other devices, by their number; 0 or missing: no limit.
-  std::vector<std::uint64_t> device_budgets = {};
+  /// For arenas, shared variables and constants; on the host for outputs, too.
+  Budgets budgets = {};
   bool recompute = true;   // tasks may run again to keep to the budget
+  /// Planned only: it does not matter what devices have, and what they allocate at a time.
+  bool unbounded = false;
   bool snapshots = false;  // what is updated on other devices has a copy on the host
   /// Values may go to a file to keep to the budget: its rates; none if there is no such file.
   std::optional<DiskRates> disk = {};

@@ -27,8 +27,14 @@ std::atomic<void (*)()> reclaimer{nullptr};
 thread_local int unlimited = 0;
 
 std::atomic<std::uint64_t>& limit() {
-  static std::atomic<std::uint64_t> bytes{settings().memory};
+  static std::atomic<std::uint64_t> bytes{settings().memory.for_device("cpu")};
   return bytes;
+}
+
+/// Of other devices than the host; guarded by the mutex.
+BudgetText& device_limits() {
+  static BudgetText budgets = settings().memory;
+  return budgets;
 }
 
 MemoryAccount account_locked() {
@@ -98,7 +104,26 @@ MemoryAccount memory_account() {
   return account_locked();
 }
 
-void set_memory_budget(std::uint64_t bytes) { limit() = bytes; }
+void set_memory_budget(std::uint64_t bytes) {
+  limit() = bytes;
+  BudgetText budgets{bytes, {}};
+  const std::lock_guard lock(mutex);
+  std::swap(device_limits(), budgets);
+}
+
+void set_memory_budget(const std::string& text) {
+  BudgetText budgets = parse_budget_text(text);
+  limit() = budgets.for_device("cpu");
+  const std::lock_guard lock(mutex);
+  std::swap(device_limits(), budgets);
+}
+
+std::uint64_t device_memory_budget(std::string_view device) {
+  if (unlimited > 0) return 0;
+  const std::lock_guard lock(mutex);
+  return device_limits().for_device(device);
+}
+
 std::uint64_t memory_budget() { return unlimited > 0 ? 0 : limit().load(); }
 void set_memory_reclaimer(void (*reclaim)()) { reclaimer = reclaim; }
 

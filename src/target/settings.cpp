@@ -144,10 +144,10 @@ int threads_of(const std::string& text) {
   return count;
 }
 
-std::uint64_t budget_of(const std::string& text) {
-  if (text == "None") return 0;
+BudgetText budget_of(const std::string& text) {
+  if (text == "None") return {};
   try {
-    return parse_bytes(text, "");
+    return parse_budget_text(text, "");
   } catch (const Error& e) {
     throw Bad{e.message(), e.hint()};
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "target/budgets.h"
 
 namespace snug {
 
@@ -24,7 +25,7 @@ enum class IntDivision : std::uint8_t { DefaultFloat, Floor, Raise };
 /// that SNUGRC lists or ~/.snugrc (docs/configuration.md).
 struct Settings {
   DType float_x = DType::F32;
-  std::uint64_t memory = 0;  // bytes; 0: no limit
+  BudgetText memory = {};    // of the process
   std::string device = {};   // where functions run; empty: on the CPU
   bool share_arenas = true;
   Mode mode = Mode::Fast;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/bytes.h"
 #include "base/spelling.h"
 #include "data/fingerprint.h"
 #include "io/checkpoints.h"
@@ -258,7 +259,9 @@ class Loop {
     position_ = data_.state();
     const MemoryReport step = trainer_.plan(std::min(position_.batch_rows, data_.rows()));
     planned_ = step.peak;
-    for (const MemoryReport::OnDevice& d : step.devices) planned_ += d.bytes();
+    history_.planned = {{"cpu", host_bytes()}};
+    for (const MemoryReport::OnDevice& d : step.devices)
+      if (d.peak > 0) history_.planned.emplace_back(d.name, d.peak);
     try {
       while (now_.epoch < options_.epochs && !stopped()) run_epoch();
     } catch (const Error& error) {
@@ -302,7 +305,7 @@ class Loop {
     now_.trained = false;
     reset_sums();
     if (e.best && options_.restore_best && !checkpoints_) remember_best();
-    view_.epoch(e, history_, options_.epochs, bytes());
+    view_.epoch(e, history_, options_.epochs, memory());
     if (!options_.on_epoch) return checkpoint(e.best);
     if (checkpoints_ && e.best) checkpoints_->save_best(now_.step, state());
     if (!options_.on_epoch(e)) history_.stopped_early = ended_ = true;
@@ -341,12 +344,24 @@ class Loop {
       n.metric = means[1];
       n.metric_name = history_.metrics[0];
     }
-    n.bytes = bytes();
+    n.memory = memory();
     view_.batch(n);
   }
 
+  /// "136.78 MiB on opencl:0, 2.10 MiB"; without another device what there is on the host.
+  std::string memory() const {
+    const auto amount = [](std::int64_t bytes) {
+      return describe_bytes(static_cast<std::uint64_t>(bytes));
+    };
+    std::string text;
+    for (std::size_t k = 1; k < history_.planned.size(); ++k)
+      text += fmt::format("{} on {}, ", amount(history_.planned[k].second),
+                          history_.planned[k].first);
+    return text + amount(host_bytes()) + (text.empty() ? "" : " on cpu");
+  }
+
   /// Of a step as planned, and of the loaders as it is.
-  std::int64_t bytes() const {
+  std::int64_t host_bytes() const {
     return planned_ + data_.memory().total() +
            (options_.validation ? options_.validation->memory().total() : 0);
   }

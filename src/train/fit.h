@@ -52,6 +52,8 @@ struct History {
   bool stopped_early = false;        // by patience or by the callback
   bool interrupted = false;          // by Ctrl-C
   std::string resumed_from;          // path of a checkpoint
+  /// Bytes of a step as planned, by device; the host, "cpu", with what loaders have.
+  std::vector<std::pair<std::string, std::int64_t>> planned;
   std::vector<std::string> skipped;  // damaged and foreign checkpoints, and why
   /// One number per epoch: of "loss", a metric, or one of them with "validation_" in front.
   std::vector<double> values(const std::string& name) const;

@@ -46,7 +46,7 @@ std::string ProgressView::bar(const Numbers& n, int width) {
     eta = " ETA " + clock_text(rows / rate);
   }
   std::string speed = fmt::format(" {:.0f} rows/s", rate);
-  std::string bytes = " " + describe_bytes(static_cast<std::uint64_t>(n.bytes));
+  std::string bytes = " " + n.memory;
   const std::string loss = fmt::format(" loss {:.4f}", n.loss);
   // What does not fit goes, the least important first.
   for (std::string* field : {&speed, &bytes, &metric})
@@ -80,12 +80,12 @@ void ProgressView::clear() {
 }
 
 void ProgressView::epoch(const Epoch& e, const History& history, std::int64_t epochs,
-                         std::int64_t bytes) {
-  say(lines_of(e, history, epochs, bytes));
+                         const std::string& memory) {
+  say(lines_of(e, history, epochs, memory));
 }
 
 std::string ProgressView::lines_of(const Epoch& e, const History& history, std::int64_t epochs,
-                                   std::int64_t bytes) {
+                                   const std::string& memory) {
   const std::string start = fmt::format("epoch {}/{}", e.number, epochs);
   std::vector<std::string> training, validation;
   const auto add = [](std::vector<std::string>& fields, const std::string& name, double value) {
@@ -96,7 +96,7 @@ std::string ProgressView::lines_of(const Epoch& e, const History& history, std::
     add(training, history.metrics[i], e.metrics[i]);
   training.push_back(describe_seconds(e.seconds));
   training.push_back(fmt::format("{:.0f} rows/s", e.rows_per_second));
-  training.push_back("memory " + describe_bytes(static_cast<std::uint64_t>(bytes)));
+  training.push_back("memory " + memory);
   if (history.validated) {
     add(validation, "validation_loss", e.validation_loss);
     for (std::size_t i = 0; i < e.validation_metrics.size(); ++i)

@@ -17,17 +17,18 @@ class ProgressView {
     double seconds = 0;           // of this epoch
     double loss = 0, metric = 0;  // means so far
     std::string metric_name;      // empty: no metric
-    std::int64_t bytes = 0;       // of a step and of the data
+    std::string memory;           // of a step and of the data
   };
 
   explicit ProgressView(Progress kind);
   void batch(const Numbers& numbers);
-  void epoch(const Epoch& epoch, const History& history, std::int64_t epochs, std::int64_t bytes);
+  void epoch(const Epoch& epoch, const History& history, std::int64_t epochs,
+             const std::string& memory);
   void say(const std::string& line);
 
   /// What an epoch gave, in lines of 80 columns: those of the validation data are in the second.
   static std::string lines_of(const Epoch& epoch, const History& history, std::int64_t epochs,
-                              std::int64_t bytes);
+                              const std::string& memory);
   static std::string bar(const Numbers& numbers, int width);
 
  private:

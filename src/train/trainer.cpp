@@ -489,7 +489,8 @@ void Trainer::refuse(const StepRefusal& e) const {
   options.offload.clear();
   const std::optional<Remedy> joined = joined_batches(
       compiled(step_of(model_, fields_, options), model_, options, true),
-      [&](std::int64_t n) { return shapes_of(Part::Step, n); }, e.rows, e.need().remedies_within);
+      [&](std::int64_t n) { return shapes_of(Part::Step, n); }, e.rows, e.need().remedies_within,
+      e.need().device);
   if (!joined) e.raise();
   MemoryNeed need = e.need();
   need.remedies.push_back(*joined);

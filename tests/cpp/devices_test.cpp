@@ -316,14 +316,12 @@ TEST_F(Devices, BudgetsOfADeviceChangeNoBit) {
   const Function plain = function({x}, outputs);
   const std::vector<Array> expected = plain.call({in});
   const MemoryReport whole = plain.memory(std::vector<Dims>{{512, 16}});
-  const std::int64_t stays = whole.devices[0].variables + whole.devices[0].constants;
+  const std::int64_t stays = whole.devices[0].variables() + whole.devices[0].constants;
   int fitted = 0;
   for (const std::int64_t percent : {90, 75, 60, 30, 5}) {
     SCOPED_TRACE(percent);
     const auto budget = static_cast<std::uint64_t>(stays + whole.devices[0].arena * percent / 100);
-    set_device_budgets({0, budget});
-    const Function f = function({x}, outputs);
-    set_device_budgets({});
+    const Function f = function({x}, outputs, {.memory = fmt::format("sim:0={}", budget), .micro_batches = 1});
     std::vector<Array> got;
     try {
       got = f.call({in});
@@ -378,13 +376,13 @@ TEST_F(Devices, TheReportTellsWhatIsWhere) {
   const MemoryReport r = step.train->memory(std::vector<Dims>{{16, 12}, {16}});
   ASSERT_EQ(r.devices.size(), 2u);
   EXPECT_EQ(r.devices[0].name, "sim:0");
-  EXPECT_EQ(r.devices[0].variables, (12 * 9 + 9 + 9 * 4) * 4);
+  EXPECT_EQ(r.devices[0].variables(), (12 * 9 + 9 + 9 * 4) * 4);
   EXPECT_EQ(r.parameters, 0);
   EXPECT_EQ(r.devices[1].arena, 0);
   step.run(16, 5);
   // Planned is what is there, to the byte.
   EXPECT_EQ(sims[0]->allocated(),
-            static_cast<std::uint64_t>(r.devices[0].variables + r.devices[0].constants +
+            static_cast<std::uint64_t>(r.devices[0].variables() + r.devices[0].constants +
                                        r.devices[0].arena));
   EXPECT_NE(r.describe().find("sim:0"), std::string::npos);
 }

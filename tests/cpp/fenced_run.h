@@ -79,7 +79,7 @@ class FencedRun {
   }
 
   void plan(std::uint64_t budget) {
-    options_.budget = budget;
+    options_.budgets.set(0, budget);
     const SizeTable& sizes = lowered_->program.graph.sizes();
     exe = instantiate(*lowered_, bound_sizes(sizes, symbols_, symbols_), kind_, {0}, options_, {});
   }

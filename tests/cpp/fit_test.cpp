@@ -253,7 +253,7 @@ TEST(Fit, TheBarKeepsWhatIsImportant) {
   n.loss = 0.5;
   n.metric = 0.75;
   n.metric_name = "accuracy";
-  n.bytes = 500 << 20;
+  n.memory = "500.00 MiB";
   const std::string wide = nn::ProgressView::bar(n, 120);
   EXPECT_EQ(wide.size(), 119u);
   for (const char* part : {"[==", "accuracy 0.7500", "1280 rows/s", "500.00 MiB", "ETA 13:10"})

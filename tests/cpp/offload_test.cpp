@@ -94,7 +94,7 @@ TEST(Offload, PlansAreMonotoneAndTheCheckerFindsFaults) {
   const Offloaded o;
   Fitter fitter(o.lowered->program, o.tasks.sizes, false);
   const Planned plain = *fitter.fit(0);
-  const std::uint64_t smallest = fitter.floor().smallest;
+  const std::uint64_t smallest = fitter.floor().host().smallest;
   EXPECT_LT(smallest, plain.plan.host().bytes / 2);
   double before = HUGE_VAL;
   Planned last;

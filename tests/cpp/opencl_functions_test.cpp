@@ -153,7 +153,7 @@ TEST_F(OpenClFunctions, MemoryIsWhatIsPlanned) {
     const MemoryReport::OnDevice& there = plan.devices[0];
     EXPECT_EQ(there.name, "opencl:0");
     step.run(64);
-    const std::int64_t stays = there.variables + there.constants;
+    const std::int64_t stays = there.variables() + there.constants;
     EXPECT_EQ(static_cast<std::int64_t>(device().allocated() - before), stays + there.arena);
     // What another function needs later is the same memory.
     Step other("opencl:0");

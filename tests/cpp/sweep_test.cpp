@@ -81,18 +81,18 @@ TEST_P(Models, PlansFollowTheBudget) {
   Fitter fitter(step.program(), step.sizes());
   const std::uint64_t plain = fitter.fit(0)->plan.host().bytes;
   const Floor floor = fitter.floor();
-  EXPECT_LE(floor.bound, floor.smallest);
-  EXPECT_LE(floor.smallest, plain);
+  EXPECT_LE(floor.host().bound, floor.host().smallest);
+  EXPECT_LE(floor.host().smallest, plain);
   // Where single tasks need far less than the plan, running some again saves something.
-  EXPECT_TRUE(floor.bound >= plain / 4 * 3 || floor.smallest < plain / 10 * 9);
+  EXPECT_TRUE(floor.host().bound >= plain / 4 * 3 || floor.host().smallest < plain / 10 * 9);
   double slower = std::numeric_limits<double>::infinity();
   std::uint64_t before = 0;
-  const std::uint64_t low = floor.bound - floor.bound / 50;
+  const std::uint64_t low = floor.host().bound - floor.host().bound / 50;
   for (std::uint64_t k = 0; k < kBudgets; ++k) {
     const std::uint64_t budget = low + (plain - low) * k / (kBudgets - 1);
     const std::optional<Planned> f = fitter.fit(budget);
     if (!f) {
-      EXPECT_LT(budget, floor.smallest);
+      EXPECT_LT(budget, floor.host().smallest);
       EXPECT_EQ(before, 0u) << "a smaller budget was met";
       continue;
     }
@@ -119,7 +119,7 @@ TEST(Sweep, PlansAreTheSameAgain) {
   for (const char* name : {"lenet", "vgg-small", "segnet"}) {
     const ModelStep step(name, 8), other(name, 8);
     Fitter first(step.program(), step.sizes()), second(other.program(), other.sizes());
-    const std::uint64_t low = first.floor().smallest, plain = first.fit(0)->plan.host().bytes;
+    const std::uint64_t low = first.floor().host().smallest, plain = first.fit(0)->plan.host().bytes;
     for (std::uint64_t k = 0; k <= 10; ++k) {
       const std::optional<Planned> a = first.fit(low + (plain - low) * k / 10);
       const std::optional<Planned> b = second.fit(low + (plain - low) * k / 10);
@@ -145,7 +145,7 @@ Answer ask(const ModelStep& step, std::uint64_t budget, ProgramFrontiers& kept) 
   PreparedTasks tasks = step.prepare();
   Floor floor;
   const auto fitted = fit_with_loops(step.program(), tasks, budget, floor, {}, kept);
-  Answer answer{{}, {}, tasks.sizes.workspace, 0, floor.bound, floor.smallest};
+  Answer answer{{}, {}, tasks.sizes.workspace, 0, floor.host().bound, floor.host().smallest};
   if (!fitted) return answer;
   answer.offsets = fitted->plan.offsets;
   answer.recomputed = fitted->recomputed;

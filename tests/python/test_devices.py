@@ -1,5 +1,6 @@
 """Functions on an OpenCL device: options, budgets, training, what is said."""
 
+import json
 import os
 import re
 import subprocess
@@ -68,6 +69,200 @@ def test_a_budget_for_each_device():
         chain("opencl:0", memory={"opencl:0": 100})[0](np.ones((5, 4), "float32"))
     with pytest.raises(ValueError, match="'gpu=1GiB' is no budget of a device of the function"):
         chain("opencl:0", memory={"gpu": "1GiB"})
+
+
+def deep(device="opencl:0", **options):
+    """A training step whose activations are most of what it needs."""
+    x, y = T.matrix("x"), T.matrix("y")
+    h, weights = x, []
+    for k in range(6):
+        values = np.random.default_rng(k).standard_normal((32, 32)) / 8
+        weights.append(snug.shared(values.astype("float32"), f"w{k}"))
+        h = T.tanh(T.dot(h, weights[-1]))
+    loss = T.mean((h - y) ** 2)
+    updates = [(w, w - 0.1 * g) for w, g in zip(weights, T.grad(loss, weights))]
+    return snug.function([x, y], loss, updates=updates, device=device, **options)
+
+
+def deep_batch(rows=512):
+    return np.ones((rows, 32), "float32"), np.zeros((rows, 32), "float32")
+
+
+DEEP = (512, 32), (512, 32)
+
+
+def on_device(plan):
+    (there,) = plan.devices
+    return there
+
+
+def taken():
+    return sum(d["bytes"] for d in snug.process_memory().devices if d["name"] == "opencl:0")
+
+
+def test_a_table_for_each_device():
+    f = deep()
+    there = on_device(f.memory(*DEEP))
+    classes = ("gradients", "activations", "temporaries", "workspace", "copies", "gap")
+    assert sum(there[name] for name in classes) == there["arena"]
+    assert there["peak"] == there["variables"] + there["constants"] + there["arena"]
+    assert there["floor"] <= there["peak"] and there["activations"] > 0
+    assert there["alive"][0]["where"].startswith("test_devices.py:")
+    assert f.memory(*DEEP).activations == 0  # the table of the host has what is on the host
+    text = str(f.memory(*DEEP))
+    assert re.search(r"on opencl:0:\n  parameters .*\n(.*\n)*  peak .* at step \d+ of \d+: ", text)
+    before = taken()
+    f(*deep_batch())
+    assert taken() - before == there["peak"]  # planned is what is there
+    owners = next(d for d in snug.process_memory().devices if d["name"] == "opencl:0")["owners"]
+    assert owners["w3"] >= 4096
+    assert re.search(r"opencl:0 .* w\d ", str(snug.process_memory()))
+
+
+def test_slices_keep_to_a_budget_of_the_device_alone():
+    plain = deep()
+    peak = on_device(plain.memory(*DEEP))["peak"]
+    f = deep(memory={"opencl:0": peak * 6 // 10}, recompute=False)
+    plan = f.memory(*DEEP)
+    assert plan.slices > 1 and on_device(plan)["peak"] <= peak * 6 // 10
+    np.testing.assert_allclose(f(*deep_batch()), plain(*deep_batch()), rtol=1e-5)
+
+
+def test_remedies_of_a_device_can_be_typed():
+    peak = on_device(deep().memory(*DEEP))["peak"]
+    budget = peak * 3 // 4
+    options = {"memory": {"opencl:0": budget}, "micro_batches": 1, "recompute": False}
+    with pytest.raises(MemoryError) as refused:
+        deep(**options)(*deep_batch())
+    text = str(refused.value)
+    assert re.match(r"opencl:0: needs .*, the budget is ", text)
+    assert "on opencl:0:" in text and "the largest buffers there" in text
+    rows = text[text.index("what fits (each was planned; bytes on opencl:0)") :].splitlines()[1:]
+    typed = [re.match(r"  (\w+=.*?)  +[\d.]+ [KM]iB", row) for row in rows]
+    given = [eval(f"dict({row[1]})") for row in typed if row]
+    assert {"recompute", "micro_batches", "activations", "device", "memory"} <= {
+        name for each in given for name in each
+    }
+    for each in given:
+        changed = options | each
+        if each.get("device") == "cpu":
+            changed["memory"] = None
+        plan = deep(**changed).memory(*DEEP)
+        if "memory" not in each and changed.get("device") != "cpu":
+            assert on_device(plan)["peak"] <= budget, each
+
+
+def test_the_first_case_of_the_article():
+    # A matrix of 400 MB, and a device with 256 MiB: drivers accept it and die later.
+    x = T.matrix("x")
+    w = snug.shared(np.zeros((10_000, 10_000), "float32"), "w", borrow=True)
+    budget = {"opencl:0": "256MiB"}
+    before = taken()
+    with pytest.raises(MemoryError, match="opencl:0: .*") as refused:
+        snug.function([x], T.dot(x, w), device="opencl:0", memory=budget, shapes={x: (2, 10_000)})
+    assert 'device="cpu"' in str(refused.value) and "each was planned" in str(refused.value)
+    with pytest.raises(MemoryError, match=r"w, float32 \(10000, 10000\)"):
+        snug.function([x], T.dot(x, w), device="opencl:0", memory=budget)
+    assert taken() == before
+    f = snug.function([x], T.dot(x, w), device="cpu")
+    assert f(np.zeros((2, 10_000), "float32")).shape == (2, 10_000)
+
+
+def test_a_small_device_refuses_large_values_and_has_slabs(tmp_path):
+    # PoCL's own limit: 1 GiB, of which 256 MiB can be allocated at a time.
+    program = """
+import numpy, snug, snug.tensor as T
+x = T.matrix("x")
+w = snug.shared(numpy.zeros((10_000, 10_000), "float32"), "w", borrow=True)
+try: snug.function([x], T.dot(x, w), device="opencl:0")
+except MemoryError as e: print(str(e).splitlines()[0])
+f = snug.function([x], T.exp(x).sum(axis=1), device="opencl:0")
+v = numpy.zeros((70, 1_000_000), "float32")
+print(f(v)[:2], f.memory(v.shape).staging > 2**28)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "POCL_MEMORY_LIMIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 or "allocates at most" in done.stderr, done.stderr
+    assert "opencl:0: a value has 381.47 MiB" in lines[0]
+
+
+def test_the_budget_of_the_process_bounds_the_device():
+    peak = on_device(deep().memory(*DEEP))["peak"]
+    w = snug.shared(np.zeros(peak // 8, "float32"), "large")
+    with snug.config.change_flags(memory={"opencl:0": taken() + peak * 3 // 4}):
+        f = deep()
+        f(*deep_batch())
+        assert on_device(f.memory(*DEEP))["peak"] <= peak * 3 // 4
+        with pytest.raises(MemoryError, match="config.memory"):
+            deep(micro_batches=1, recompute=False)(*deep_batch())
+        with pytest.raises(MemoryError, match=r"(?s)large.*config.memory"):
+            snug.function([], w.sum(), device="opencl:0")()
+    with pytest.raises(ValueError, match="memory"):
+        snug.config.memory = {"opencl:0": "many"}
+
+
+def test_the_largest_batch_of_a_device():
+    f = deep()
+    budget = on_device(f.memory((100, 32), (100, 32)))["peak"]
+    found = snug.max_batch(
+        deep(micro_batches=1, recompute=False), (1, 32), (1, 32), memory={"opencl:0": budget}
+    )
+    assert 100 <= found.rows <= 110 and on_device(found.plan)["peak"] <= budget
+    assert "on opencl:0" in str(found)
+
+
+def test_a_training_shows_what_the_device_has():
+    program = """
+import numpy as np
+from snug import nn
+x, y = np.zeros((64, 16), "float32"), np.zeros(64, "int64")
+made = nn.fit(nn.Sequential(nn.Dense(8), nn.Dense(3)), (x, y), batch=16, epochs=1,
+              device="opencl:0", progress="lines")
+print(made.planned)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    shown = re.search(r"memory ([\d.]+) (\w+) on opencl:0, [\d.]+ \w+ on cpu", done.stderr)
+    planned = eval(done.stdout)
+    assert shown, done.stderr
+    assert planned["opencl:0"] == pytest.approx(float(shown[1]) * 1024, rel=0.01)
+    assert planned["cpu"] > 0
+
+
+def tool(*arguments, status=0):
+    done = subprocess.run([TOOL, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_tool_has_a_table_for_each_device():
+    step = ("plan", "lenet", "--batch", 256, "--device", "opencl:0")
+    plain = json.loads(tool(*step, "--json"))
+    there = plain["devices"]["opencl:0"]["bytes"]
+    classes = ("gradients", "activations", "temporaries", "workspace", "copies", "gap")
+    assert sum(there[name] for name in classes) == there["arena"]
+    assert there["floor"] <= there["smallest"] <= there["peak"]
+    budget = there["peak"] * 3 // 4
+    memory = ("--memory", f"opencl:0={budget}", "--memory", "cpu=2GiB")
+    text = tool(*step, *memory, status=1)
+    assert f"budget {snug_amount(budget)} on opencl:0, 2.00 GiB on cpu" in text
+    assert "too much on opencl:0. What does (each was planned; bytes on opencl:0):" in text
+    flags = re.findall(r"^  (--\S.*?)  +[\d.]+ [KM]iB", text, re.MULTILINE)
+    assert any(flag.startswith("--memory opencl:0=") and "--memory cpu=" in flag for flag in flags)
+    assert {"--micro-batch", "--device", "--batch"} <= {flag.split()[0] for flag in flags}
+    fitted = json.loads(tool(*step, *memory, "--fit", "--json"))
+    assert fitted["fits"] and fitted["devices"]["opencl:0"]["budget"] == budget
+    assert fitted["devices"]["opencl:0"]["bytes"]["peak"] <= budget
+    batches = tool("fit", "lenet", "--device", "opencl:0", "--memory", f"opencl:0={budget}")
+    assert "on opencl:0" in batches and "--memory opencl:0=" in batches
+
+
+def snug_amount(bytes):
+    return f"{bytes / 2**20:.2f} MiB"
 
 
 def test_slices_of_a_batch_are_on_the_device():

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/bytes.h"
+#include "target/budgets.h"
 
 namespace {
 
@@ -144,12 +145,17 @@ CLI::Option* add_device(CLI::App& command, std::string& device) {
 }
 
 CLI::Option* add_memory(CLI::App& command, std::string& memory) {
-  return command.add_option("--memory", memory, "The budget of a step, as 4GiB")
-      ->type_name("AMOUNT")
+  return command
+      .add_option("--memory", memory,
+                  "The budget of a step, as 4GiB, on each device that it uses; opencl:0=4GiB is that "
+                  "of one. May be given several times")
+      ->type_name("[DEVICE=]AMOUNT")
+      ->expected(1)
+      ->join(',')
       ->check(check([](const std::string& text) -> std::string {
         if (text.empty()) return "an amount is needed, as 4GiB";
         try {
-          snug::parse_bytes(text, "");
+          snug::parse_budget_text(text, "");
           return "";
         } catch (const snug::Error& error) {
           return fmt::format("{}\n  hint  {}", error.message(), error.hint());

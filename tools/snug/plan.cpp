@@ -12,6 +12,7 @@
 #include "base/seconds.h"
 #include "commands.h"
 #include "options.h"
+#include "target/budgets.h"
 #include "train/joined_batches.h"
 
 namespace {
@@ -33,6 +34,14 @@ struct PlanOptions {
 
 std::string amount(std::int64_t bytes) {
   return snug::describe_bytes(static_cast<std::uint64_t>(bytes));
+}
+
+/// "4.00 GiB", "4.00 GiB, 1.00 GiB on opencl:0"
+std::string describe_budgets(const snug::BudgetText& budgets) {
+  std::string text = budgets.each ? snug::describe_bytes(budgets.each) : "";
+  for (const auto& [device, bytes] : budgets.of)
+    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", snug::describe_bytes(bytes), device);
+  return text;
 }
 
 /// A training step or a forward pass of a model, to be planned with.
@@ -66,7 +75,7 @@ class Subject {
         "{}  {}{}  {}  {}  {}{}\n", o_.model, batch ? fmt::format("batch {} x ", batch) : "", sizes,
         fmt::join(o_.precision.names, ", "), o_.infer ? "inference" : "training with " + o_.rule,
         o_.device.empty() ? "cpu" : o_.device,
-        memory.empty() ? "" : ", budget " + snug::describe_bytes(snug::parse_bytes(memory)));
+        memory.empty() ? "" : ", budget " + describe_budgets(snug::parse_budget_text(memory)));
   }
 
   /// `memory` "": no budget; `any_way`: by whatever technique is fastest; `slices` > 1: of the
@@ -151,14 +160,20 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   j["model"] = o.model;
   j["batch"] = batch;
   j["device"] = o.device.empty() ? "cpu" : o.device;
-  j["budget"] = o.memory.empty() ? nlohmann::ordered_json()
-                                 : nlohmann::ordered_json(snug::parse_bytes(o.memory));
+  const snug::BudgetText budgets = snug::parse_budget_text(o.memory);
+  const auto as_number = [](std::uint64_t budget) {
+    return budget ? nlohmann::ordered_json(budget) : nlohmann::ordered_json();
+  };
+  j["budget"] = as_number(budgets.for_device("cpu"));
   j["fits"] = fits;
   if (report) {
     for (const auto& [name, bytes] : report->bytes()) j["bytes"][std::string(name)] = bytes;
-    for (const MemoryReport::OnDevice& d : report->devices)
-      j["devices"][d.name] = {
-          {"variables", d.variables}, {"constants", d.constants}, {"arena", d.arena}};
+    for (const MemoryReport::OnDevice& d : report->devices) {
+      nlohmann::ordered_json& there = j["devices"][d.name];
+      there["budget"] = as_number(budgets.for_device(d.name));
+      for (const auto& [name, bytes] : bytes_of(d)) there["bytes"][std::string(name)] = bytes;
+      there["peak_step"] = d.peak_step;
+    }
     j["seconds_predicted"] = report->seconds;
     if (const snug::DeviceInfo* host = snug::measured_host_if_known())
       j["rates"] = {{"busy", host->measured_busy}, {"factor", host->rate_factor}};
@@ -170,11 +185,41 @@ nlohmann::ordered_json as_json(const PlanOptions& o, std::int64_t batch, const M
   return j;
 }
 
-/// How much more than the budget another device than the host needs, the most of all; 0: none.
-std::int64_t too_much_on_devices(const MemoryReport& r, std::int64_t budget) {
-  std::int64_t most = 0;
-  for (const MemoryReport::OnDevice& d : r.devices) most = std::max(most, d.bytes() - budget);
-  return most;
+/// What a plan needs on a device that has a budget.
+struct Asked {
+  std::string device;  // "cpu"
+  std::int64_t peak = 0, budget = 0;
+  std::int64_t beyond() const { return peak - budget; }
+};
+
+/// Of all devices that have one; the host first.
+std::vector<Asked> asked_by(const MemoryReport& r, const snug::BudgetText& budgets) {
+  std::vector<Asked> asked;
+  const auto add = [&](const std::string& device, std::int64_t peak) {
+    if (const std::uint64_t budget = budgets.for_device(device))
+      asked.push_back({device, peak, static_cast<std::int64_t>(budget)});
+  };
+  add("cpu", r.peak);
+  for (const MemoryReport::OnDevice& d : r.devices) add(d.name, d.peak);
+  return asked;
+}
+
+/// The one whose budget is smallest for what is asked.
+Asked worst_of(const std::vector<Asked>& asked) {
+  const auto part = [](const Asked& a) {
+    return static_cast<double>(a.peak) / static_cast<double>(a.budget);
+  };
+  return asked.empty() ? Asked{}
+                       : *std::max_element(
+                             asked.begin(), asked.end(),
+                             [&](const Asked& a, const Asked& b) { return part(a) < part(b); });
+}
+
+/// What a plan has there.
+const snug::MemoryUse& use_on(const MemoryReport& r, const std::string& device) {
+  for (const MemoryReport::OnDevice& d : r.devices)
+    if (d.name == device) return d;
+  return r;
 }
 
 std::optional<MemoryReport> plan_if_fits(const snug::Function& f, const std::vector<Dims>& shapes) {
@@ -209,7 +254,8 @@ void check_options(const PlanOptions& o) {
 
 /// With --fit the largest batch is one that any technique may be used for.
 void use_batch_in_slices(const Subject& subject, const std::vector<Dims>& shapes,
-                         const MemoryReport& plain, std::vector<Remedy>& ways) {
+                         const MemoryReport& plain, const std::string& device,
+                         std::vector<Remedy>& ways) {
   const snug::MaxBatch most = subject.function(subject.options().memory, true).max_batch(shapes);
   std::erase_if(ways, [](const Remedy& way) { return way.kind == Remedy::Kind::Batch; });
   if (most.rows == 0) return;
@@ -217,13 +263,13 @@ void use_batch_in_slices(const Subject& subject, const std::vector<Dims>& shapes
                plain_per_row = plain.seconds / static_cast<double>(shapes[0][0]);
   ways.insert(ways.begin(), {.kind = Remedy::Kind::Batch,
                              .count = most.rows,
-                             .peak = most.plan.peak,
+                             .peak = use_on(most.plan, device).peak,
                              .time_ratio = plain.seconds > 0 ? per_row / plain_per_row : 0});
 }
 
 /// What a network can do whose batch cannot be cut, as one with batch norm: smaller batches, and an
 /// update for several of them.
-void add_accumulation(const Subject& subject, std::int64_t batch, std::int64_t budget,
+void add_accumulation(const Subject& subject, std::int64_t batch, const Asked& worst,
                       std::vector<Remedy>& ways) {
   const PlanOptions& o = subject.options();
   const bool sliced = std::any_of(ways.begin(), ways.end(), [](const Remedy& way) {
@@ -232,7 +278,7 @@ void add_accumulation(const Subject& subject, std::int64_t batch, std::int64_t b
   if (o.infer || o.accumulate > 1 || o.micro_batches > 1 || sliced) return;
   const auto joined = nn::joined_batches(
       subject.function("", false, 1, 2), [&](std::int64_t n) { return subject.shapes(n); }, batch,
-      static_cast<std::uint64_t>(budget));
+      static_cast<std::uint64_t>(worst.budget), worst.device);
   if (!joined) return;
   ways.insert(std::find_if(ways.begin(), ways.end(),
                            [](const Remedy& way) { return way.kind != Remedy::Kind::Batch; }),
@@ -243,30 +289,36 @@ int plan(const PlanOptions& o) {
   check_options(o);
   const Subject subject(o);
   const std::vector<Dims> shapes = subject.shapes(o.batch);
-  const auto budget = static_cast<std::int64_t>(snug::parse_bytes(o.memory));
+  const snug::BudgetText budgets = snug::parse_budget_text(o.memory);
   snug::ProgressLine watched(fmt::format("planning {}", o.model));
   snug::Function f = subject.function("", false);
   MemoryReport r = f.memory(shapes);
   // Techniques are for plans that do not fit as they are; if they do not help, the plain one shows.
-  if (budget > 0 && (r.peak > budget || too_much_on_devices(r, budget) > 0) &&
+  if (worst_of(asked_by(r, budgets)).beyond() > 0 &&
       (o.fit || o.recompute || !o.offload.empty() || may_round(o))) {
     const snug::Function within = subject.function(o.memory, o.fit);
     if (auto kept = plan_if_fits(within, shapes)) r = *kept;
   }
   // Of the steps that the table is of; a file or rounding makes others.
-  if (r.offloaded == 0 && r.rounded == 0)
-    r.smallest = (r.micro_batches > 1 ? subject.function("", false, r.micro_batches) : f)
-                     .smallest_budget(shapes);
-  const std::int64_t beyond = budget ? too_much_on_devices(r, budget) : 0;
-  const bool fits = budget == 0 || (r.peak <= budget && beyond == 0);
+  if (r.offloaded == 0 && r.rounded == 0) {
+    const snug::Function same =
+        r.micro_batches > 1 ? subject.function("", false, r.micro_batches) : f;
+    r.smallest = same.smallest_budget(shapes);
+    for (MemoryReport::OnDevice& d : r.devices)
+      d.smallest = same.smallest_budget(shapes, {}, d.name);
+  }
+  const std::vector<Asked> asked = asked_by(r, budgets);
+  const Asked worst = worst_of(asked);
+  const bool fits = worst.beyond() <= 0;
   std::vector<Remedy> ways;
-  if (!fits && r.peak > budget) {
-    ways = f.remedies(shapes, static_cast<std::uint64_t>(budget));
-    if (o.fit) use_batch_in_slices(subject, shapes, r, ways);
-    add_accumulation(subject, o.batch, budget, ways);
-    if (!o.recompute && r.smallest > budget && r.smallest < r.peak)
+  if (!fits) {
+    ways = f.remedies(shapes, o.memory);
+    if (o.fit) use_batch_in_slices(subject, shapes, r, worst.device, ways);
+    add_accumulation(subject, o.batch, worst, ways);
+    const snug::MemoryUse& use = use_on(r, worst.device);
+    if (r.devices.empty() && !o.recompute && use.smallest > worst.budget && use.smallest < use.peak)
       ways.insert(ways.end() - 1,
-                  {.kind = Remedy::Kind::Memory, .peak = r.smallest, .recompute = true});
+                  {.kind = Remedy::Kind::Memory, .peak = use.smallest, .recompute = true});
   }
   watched.clear();
   if (o.json) {
@@ -278,20 +330,20 @@ int plan(const PlanOptions& o) {
     fmt::print("  {:<18} {:>11}   predicted\n", "step time", snug::describe_seconds(r.seconds));
     print_rates_remark();
   }
-  if (budget == 0) return 0;
+  if (asked.empty()) return 0;
   if (fits) {
     const std::vector<std::string> used = techniques(r);
-    fmt::print("fits: {} to spare{}\n", amount(budget - r.peak),
+    std::vector<std::string> spare;
+    for (const Asked& a : asked)
+      spare.push_back(amount(-a.beyond()) +
+                      (r.devices.empty() ? " to spare" : " to spare on " + a.device));
+    fmt::print("fits: {}{}\n", fmt::join(spare, ", "),
                used.empty() ? "" : fmt::format(", by {}", fmt::join(used, ", ")));
     return 0;
   }
-  if (r.peak <= budget) {
-    fmt::print("does not fit: {} too much on {}; try {}a smaller --batch or a larger --memory\n",
-               amount(beyond), o.device, o.fit ? "" : "--fit, ");
-    return 1;
-  }
-  fmt::print("does not fit: {} too much. What does (each was planned):\n{}",
-             amount(r.peak - budget), describe(ways, true));
+  fmt::print("does not fit: {} too much{}. What does (each was planned{}):\n{}",
+             amount(worst.beyond()), r.devices.empty() ? "" : " on " + worst.device,
+             r.devices.empty() ? "" : "; bytes on " + worst.device, describe(ways, true));
   return 1;
 }
 
@@ -299,6 +351,7 @@ nlohmann::ordered_json as_json(const snug::BatchWay& w) {
   nlohmann::ordered_json j{{"way", w.name}, {"batch", w.rows}};
   if (w.rows > 0) {
     j["peak"] = w.plan.peak;
+    for (const MemoryReport::OnDevice& d : w.plan.devices) j["peaks"][d.name] = d.peak;
     j["seconds_per_row"] = w.seconds_per_row();
     j["seconds"] = w.plan.seconds;
     j["techniques"] = techniques(w.plan);
@@ -307,7 +360,22 @@ nlohmann::ordered_json as_json(const snug::BatchWay& w) {
   return j;
 }
 
+/// What was given, to be typed again.
+std::string flags_of(const PlanOptions& o, std::int64_t batch) {
+  std::string flags = fmt::format("--batch {}", batch);
+  if (!o.device.empty()) flags += " --device " + o.device;
+  const snug::BudgetText budgets = snug::parse_budget_text(o.memory);
+  if (budgets.of.empty()) return o.memory.empty() ? flags : flags + " --memory " + o.memory;
+  if (budgets.each) flags += " --memory " + snug::amount_to_type(budgets.each);
+  for (const auto& [device, bytes] : budgets.of)
+    flags += fmt::format(" --memory {}={}", device, snug::amount_to_type(bytes));
+  return flags;
+}
+
 int fit(const PlanOptions& o) {
+  if (o.memory.empty() && (o.device.empty() || o.device == "cpu"))
+    snug::fail(snug::Fault::Value, "fit: there is no budget",
+               "give it, as --memory 4GiB, or a --device, which has what it has");
   const Subject subject(o);
   snug::ProgressLine watched(fmt::format("planning batches of {}", o.model));
   const snug::MaxBatch found = subject.function(o.memory, true).max_batch(subject.shapes(1));
@@ -331,7 +399,7 @@ int fit(const PlanOptions& o) {
   }
   fmt::print("{}", found.describe());
   const std::vector<std::string> used = techniques(advised);
-  std::string flags = fmt::format("--batch {} --memory {}", found.advised.rows, o.memory);
+  std::string flags = flags_of(o, found.advised.rows);
   if (!used.empty()) flags += " --fit";
   fmt::print("  snug plan {} {}\n  shows what it needs; times are predicted\n", o.model, flags);
   print_rates_remark();
@@ -381,6 +449,6 @@ void add_fit(CLI::App& app, int& status) {
   CLI::App* command = add_common(
       app, "fit", "The largest batches of a model that fit a budget, and the one to take.", *o);
   command->footer("Example:\n  snug fit vgg16 --memory 4GiB");
-  add_memory(*command, o->memory)->required();
+  add_memory(*command, o->memory);
   command->callback([o, &status] { status = fit(*o); });
 }

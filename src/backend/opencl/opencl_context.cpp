@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <thread>
 #include <vector>
 
 #include "backend/opencl/driver_files.h"
 #include "backend/opencl/opencl_errors.h"
-#include "base/bytes.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/kept_signals.h"
@@ -43,7 +41,10 @@ cl_device_id device_of(const OpenClFound& found) {
 }  // namespace
 
 OpenClContext::OpenClContext(OpenClFound found)
-    : found_(std::move(found)), device_(device_of(found_)), forks_(fork_count()) {
+    : found_(std::move(found)),
+      device_(device_of(found_)),
+      forks_(fork_count()),
+      ledger_(found_.name, found_.memory) {
   const KeptSignals signals;
   cl_int code = CL_SUCCESS;
   context_ = ClContext(opencl().clCreateContext(nullptr, 1, &device_, nullptr, nullptr, &code));
@@ -185,50 +186,6 @@ void OpenClContext::add_block(const std::byte* begin, cl_mem memory, std::uint64
 void OpenClContext::remove_block(const std::byte* begin) {
   const std::lock_guard lock(mutex_);
   blocks_.erase(begin);
-}
-
-void OpenClContext::claim(std::uint64_t bytes, const std::string& whose) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t most = limit_ ? limit_ : found_.memory;
-  if (most && claimed_ + bytes > most) {
-    std::vector<std::pair<std::uint64_t, std::string>> largest;
-    for (const auto& [who, has] : ledger_) largest.emplace_back(has, who);
-    std::sort(largest.rbegin(), largest.rend());
-    if (largest.size() > 3) largest.resize(3);
-    std::string there;
-    for (const auto& [has, who] : largest)
-      there += fmt::format("{}{} {}", there.empty() ? ": " : ", ", who, describe_bytes(has));
-    fail_memory({.needed = claimed_ + bytes, .allowed = most},
-                fmt::format("{}: {} needs {} ({} bytes), and of {} ({} bytes) {} are taken{}",
-                            found_.name, whose, describe_bytes(bytes), bytes, describe_bytes(most),
-                            most, describe_bytes(claimed_), there),
-                "use a smaller batch, give the function a budget for the device, or free other "
-                "functions and variables");
-  }
-  claimed_ += bytes;
-  ledger_[whose] += bytes;
-}
-
-void OpenClContext::unclaim(std::uint64_t bytes, const std::string& whose) noexcept {
-  const std::lock_guard lock(mutex_);
-  claimed_ -= bytes;
-  const auto it = ledger_.find(whose);
-  if (it != ledger_.end() && (it->second -= bytes) == 0) ledger_.erase(it);
-}
-
-std::uint64_t OpenClContext::claimed() const {
-  const std::lock_guard lock(mutex_);
-  return claimed_;
-}
-
-void OpenClContext::set_limit(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  limit_ = bytes;
-}
-
-std::uint64_t OpenClContext::limit() const {
-  const std::lock_guard lock(mutex_);
-  return limit_ ? limit_ : found_.memory;
 }
 
 }  // namespace snug

@@ -13,6 +13,7 @@
 #include "backend/opencl/find_devices.h"
 #include "backend/opencl/opencl_library.h"
 #include "base/fork.h"
+#include "target/device_ledger.h"
 
 namespace snug {
 
@@ -78,13 +79,9 @@ class OpenClContext {
   };
   Counts& counts() const { return counts_; }
 
-  /// What of ours lives on the device: `claim` is a Memory error if it has no room for more.
-  void claim(std::uint64_t bytes, const std::string& whose);
-  void unclaim(std::uint64_t bytes, const std::string& whose) noexcept;
-  std::uint64_t claimed() const;
-  /// Bytes that we may have on it; 0: as many as it has.
-  void set_limit(std::uint64_t bytes);
-  std::uint64_t limit() const;
+  /// What of ours lives on the device.
+  DeviceLedger& ledger() { return ledger_; }
+  const DeviceLedger& ledger() const { return ledger_; }
 
  private:
   struct Block {
@@ -102,8 +99,7 @@ class OpenClContext {
   mutable std::string lost_;  // why
   mutable std::atomic<bool> is_lost_ = false;
   std::map<const std::byte*, Block> blocks_;
-  std::map<std::string, std::uint64_t> ledger_;  // bytes by whose they are
-  std::uint64_t claimed_ = 0, limit_ = 0;
+  DeviceLedger ledger_;
 };
 
 }  // namespace snug

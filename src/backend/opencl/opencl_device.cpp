@@ -30,7 +30,7 @@ class OpenClMemory : public DeviceMemory {
         device_(std::move(device)),
         addresses_(std::move(addresses)),
         whose_(std::move(whose)) {
-    device_->claim(bytes, whose_);
+    device_->ledger().claim(bytes, whose_);
     try {
       if (bytes == 0) add_slab(0, 1);  // kernels are given something
       for (std::uint64_t at = 0; at < bytes; at += slab) add_slab(at, std::min(slab, bytes - at));
@@ -91,7 +91,7 @@ class OpenClMemory : public DeviceMemory {
       if (device_->is_lost()) memory.forget();
     }
     slabs_.clear();
-    device_->unclaim(bytes(), whose_);
+    device_->ledger().unclaim(bytes(), whose_);
   }
 
   std::shared_ptr<OpenClContext> device_;
@@ -103,8 +103,8 @@ class OpenClMemory : public DeviceMemory {
 /// Memory of the host that the driver allocates, so that copies need no other.
 class OpenClStaging : public StagingMemory {
  public:
-  OpenClStaging(std::shared_ptr<OpenClContext> device, std::uint64_t bytes, std::string_view whose)
-      : device_(std::move(device)), claim_(MemoryClaim::Kind::Arena, bytes, whose) {
+  OpenClStaging(std::shared_ptr<OpenClContext> device, MemoryClaim claim, std::uint64_t bytes)
+      : device_(std::move(device)), claim_(std::move(claim)) {
     cl_int code = CL_SUCCESS;
     memory_ = ClMemory(opencl().clCreateBuffer(
         device_->context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
@@ -131,6 +131,23 @@ class OpenClStaging : public StagingMemory {
   std::shared_ptr<OpenClContext> device_;
   MemoryClaim claim_;
   ClMemory memory_;
+};
+
+/// More than the driver allocates at a time: pages that copies are slower with.
+class PlainStaging : public StagingMemory {
+ public:
+  PlainStaging(MemoryClaim claim, std::uint64_t count, std::string_view whose)
+      : claim_(std::move(claim)), pages_(count, PROT_READ | PROT_WRITE) {
+    if (!pages_.data)
+      fail_memory({.needed = count},
+                  fmt::format("the system refused {} bytes for {}", count, whose));
+    data = pages_.data;
+    bytes = count;
+  }
+
+ private:
+  MemoryClaim claim_;
+  Pages pages_;
 };
 
 /// A fused loop nest.
@@ -260,7 +277,11 @@ std::shared_ptr<DeviceMemory> OpenClDevice::allocate(std::uint64_t bytes, std::s
 std::shared_ptr<StagingMemory> OpenClDevice::allocate_staging(std::uint64_t bytes,
                                                               std::string_view whose) {
   context_->require_usable();
-  return std::make_shared<OpenClStaging>(context_, bytes, whose);
+  MemoryClaim claim(MemoryClaim::Kind::Arena, bytes, whose);
+  const auto largest = static_cast<std::uint64_t>(info_.largest_allocation);
+  if (largest && bytes > largest)
+    return std::make_shared<PlainStaging>(std::move(claim), bytes, whose);
+  return std::make_shared<OpenClStaging>(context_, std::move(claim), bytes);
 }
 
 std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {
@@ -269,13 +290,14 @@ std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {
 
 void OpenClDevice::require_usable() const { context_->require_usable(); }
 void OpenClDevice::set_limit(std::uint64_t bytes) {
-  context_->set_limit(bytes);
+  context_->ledger().set_limit(bytes);
   info_.memory_bytes = static_cast<std::int64_t>(bytes ? bytes : context_->found().memory);
 }
 void OpenClDevice::set_patience(std::chrono::milliseconds patience) {
   context_->set_patience(patience);
 }
-std::uint64_t OpenClDevice::allocated() const { return context_->claimed(); }
+std::uint64_t OpenClDevice::allocated() const { return context_->ledger().claimed(); }
+const DeviceLedger& OpenClDevice::ledger() const { return context_->ledger(); }
 const OpenClFound& OpenClDevice::found() const { return context_->found(); }
 
 }  // namespace snug

@@ -35,6 +35,7 @@ class OpenClDevice : public Accelerator {
                                          bool slabs = false) override;
   std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
                                                   std::string_view whose) override;
+  const DeviceLedger& ledger() const override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
   /// A Device error if it is lost, or of the process that forked this one.

@@ -20,12 +20,14 @@ namespace snug {
 
 /// What the device's memory and queues share with it.
 struct SimDevice::State {
+  explicit State(Options given) : options(std::move(given)), ledger(options.name, options.memory) {}
   Options options;
+  DeviceLedger ledger;
   DeviceInfo info;
   std::mutex mutex;
   Faults faults;
   std::uint64_t commands = 0, allocations = 0, kernels = 0;  // since the faults were set
-  std::uint64_t all_commands = 0, allocated = 0, in = 0, out = 0;
+  std::uint64_t all_commands = 0, in = 0, out = 0;
   bool lost = false;
   /// By where their addresses begin: where the bytes really are, and how many.
   struct Range {
@@ -76,7 +78,8 @@ struct SimDevice::State {
 class SimMemory : public DeviceMemory {
  public:
   static std::shared_ptr<SimMemory> make(const std::shared_ptr<SimDevice::State>& device,
-                                         std::uint64_t bytes, std::uint64_t slab) {
+                                         std::uint64_t bytes, std::uint64_t slab,
+                                         std::string whose) {
     Pages addresses(bytes, PROT_NONE);
     bool there = addresses.data != nullptr;
     std::vector<Pages> slabs;
@@ -88,12 +91,12 @@ class SimMemory : public DeviceMemory {
       fail_memory({.needed = bytes},
                   fmt::format("the system refused {} bytes for {}", bytes, device->options.name));
     return std::shared_ptr<SimMemory>(
-        new SimMemory(device, std::move(addresses), std::move(slabs), bytes, slab));
+        new SimMemory(device, std::move(addresses), std::move(slabs), bytes, slab, std::move(whose)));
   }
   ~SimMemory() override {
+    device_->ledger.unclaim(bytes(), whose_);
     const std::lock_guard lock(device_->mutex);
     for (std::size_t k = 0; k < slabs_.size(); ++k) device_->ranges.erase(data() + k * slab_);
-    device_->allocated -= bytes();
   }
 
   const std::string& device() const override { return device_->options.name; }
@@ -108,16 +111,17 @@ class SimMemory : public DeviceMemory {
 
  private:
   SimMemory(std::shared_ptr<SimDevice::State> device, Pages addresses, std::vector<Pages> slabs,
-            std::uint64_t bytes, std::uint64_t slab)
+            std::uint64_t bytes, std::uint64_t slab, std::string whose)
       : DeviceMemory(addresses.data, bytes),
         device_(std::move(device)),
         addresses_(std::move(addresses)),
         slabs_(std::move(slabs)),
-        slab_(slab) {
+        slab_(slab),
+        whose_(std::move(whose)) {
+    device_->ledger.claim(bytes, whose_);
     const std::lock_guard lock(device_->mutex);
     for (std::size_t k = 0; k < slabs_.size(); ++k)
       device_->ranges[data() + k * slab_] = {slabs_[k].data, std::min(slab_, bytes - k * slab_)};
-    device_->allocated += bytes;
   }
   void count(std::uint64_t& sum, std::uint64_t bytes) const {
     const std::lock_guard lock(device_->mutex);
@@ -129,6 +133,7 @@ class SimMemory : public DeviceMemory {
   Pages addresses_;
   std::vector<Pages> slabs_;
   std::uint64_t slab_;
+  std::string whose_;
 };
 
 namespace {
@@ -303,7 +308,7 @@ class SimQueues : public CommandQueues {
   std::vector<std::size_t> waits_[kQueues];
 };
 
-SimDevice::SimDevice(Options options) : state_(std::make_shared<State>()) {
+SimDevice::SimDevice(Options options) : state_(std::make_shared<State>(options)) {
   DeviceInfo& info = state_->info;
   info = host_device();
   info.name = options.name;
@@ -315,7 +320,6 @@ SimDevice::SimDevice(Options options) : state_(std::make_shared<State>()) {
   info.transfer_latency = 1e-5;
   info.transfer_bandwidth = info.bandwidth;
   state_->faults = options.faults;
-  state_->options = std::move(options);
 }
 SimDevice::~SimDevice() = default;
 
@@ -340,17 +344,15 @@ std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::stri
           {.needed = bytes, .allowed = largest},
           fmt::format("{}: {} needs {}, and it allocates at most {} at a time",
                       state_->options.name, whose, describe_bytes(bytes), describe_bytes(largest)));
-    const std::uint64_t limit = state_->options.memory, taken = state_->allocated;
-    const bool refused = ++state_->allocations == state_->faults.failing_allocation;
-    if (refused || (limit && taken + bytes > limit))
-      fail_memory({.needed = taken + bytes, .allowed = limit},
-                  fmt::format("{}: {} needs {}, and of {} {} are taken", state_->options.name,
-                              whose, describe_bytes(bytes),
-                              limit ? describe_bytes(limit) : "its memory", describe_bytes(taken)));
+    if (++state_->allocations == state_->faults.failing_allocation)
+      fail_memory({.needed = bytes}, fmt::format("{}: {} needs {}, and the driver refused it",
+                                                 state_->options.name, whose,
+                                                 describe_bytes(bytes)));
   }
   const auto alignment = static_cast<std::uint64_t>(state_->info.alignment);
   return SimMemory::make(state_, bytes,
-                         largest ? largest / alignment * alignment : std::uint64_t{1} << 62);
+                         largest ? largest / alignment * alignment : std::uint64_t{1} << 62,
+                         std::string(whose));
 }
 
 std::shared_ptr<StagingMemory> SimDevice::allocate_staging(std::uint64_t bytes,
@@ -373,9 +375,9 @@ std::uint64_t SimDevice::commands() const {
   return state_->all_commands;
 }
 std::uint64_t SimDevice::allocated() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->allocated;
+  return state_->ledger.claimed();
 }
+const DeviceLedger& SimDevice::ledger() const { return state_->ledger; }
 std::uint64_t SimDevice::copied_in() const {
   const std::lock_guard lock(state_->mutex);
   return state_->in;

@@ -42,6 +42,7 @@ class SimDevice : public Accelerator {
                                          bool slabs = false) override;
   std::shared_ptr<StagingMemory> allocate_staging(std::uint64_t bytes,
                                                   std::string_view whose) override;
+  const DeviceLedger& ledger() const override;
   std::unique_ptr<CommandQueues> open(std::uint32_t marks) override;
 
   void set_faults(const Faults& faults);  // the counts begin anew
