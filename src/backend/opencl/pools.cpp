@@ -101,7 +101,7 @@ class PoolCall : public OpenClRoutine {
 
   OpenClText text(const Attrs& attrs, DType dtype) const {
     OpenClText t;
-    t.helpers["divided"] = opencl_helper("divided");
+    add_helper(t.helpers, "divided");
     t.local = {kItems, 1, 1};
     const std::string type = opencl_memory_type(dtype), sum = opencl_sum_type(dtype);
     std::int64_t cells = 1;
