@@ -74,6 +74,7 @@ std::vector<Form> all_forms() {
       {"product NN", {a, b}, {dot(a, b)}, two({128, 96}, {96, 128})},
       {"product NT", {a, b}, {dot(a, transpose(b))}, two({128, 96}, {128, 96})},
       {"product TN", {a, b}, {dot(transpose(a), b)}, two({96, 128}, {96, 128})},
+      {"large product", {a, b}, {dot(a, b)}, two({256, 24}, {24, 256})},
       {"product with few rows", {a, b}, {dot(a, b)}, two({8, 500}, {500, 128})},
       {"product with long sums", {a, b}, {dot(transpose(a), b)}, two({2000, 20}, {2000, 24})},
       {"batched product", {t, u}, {batched_dot(t, u)}, two({4, 64, 48}, {4, 48, 64})},

@@ -143,7 +143,6 @@ def rows(form, found):
         yield (
             form,
             re.sub(r"^snug_|_[0-9a-f]{12}$", "", name),
-            str(one["items"]),
             f"{registers}/{spills}",
             f"{vector}/{amd_spills}",
             str(waves),
@@ -161,8 +160,8 @@ def rows(form, found):
 
 
 HEAD = (
-    "form", "kernel", "items", "sm_80", "gfx90a", "waves", "moved/asked", "loads", "stores",
-    "moved/touched", "divisions", "fma/local", "bank passes",
+    "form", "kernel", "sm_80", "gfx90a", "waves", "moved", "loads", "stores", "again", "div", "fma",
+    "banks",
 )  # fmt: skip
 
 
@@ -180,7 +179,7 @@ def main():
     widths = [max(map(len, column)) for column in zip(*table)]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-    above = {row[1] for row in table[1:] if row[6] != "-" and float(row[6]) > MOST_MOVED}
+    above = {row[1] for row in table[1:] if row[5] != "-" and float(row[5]) > MOST_MOVED}
     print(f"\nabove {MOST_MOVED}: {', '.join(sorted(above)) or 'none'}")
 
 

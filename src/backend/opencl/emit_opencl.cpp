@@ -42,7 +42,10 @@ std::string identity(ReduceOp op, DType t) {
 class Emitter {
  public:
   Emitter(const KernelSpec& spec, const OpenClMapping& mapping)
-      : s_(spec), m_(mapping), expr_(spec, mapping.pairs) {}
+      : s_(spec),
+        m_(mapping),
+        divisors_(divisor_axes(spec, mapping)),
+        expr_(spec, mapping.pairs) {}
 
   OpenClText emit() {
     OpenClText text;
@@ -101,7 +104,7 @@ class Emitter {
         args.push_back(m_.wide ? OpenClKind::Long : OpenClKind::Int);
       }
     }
-    for (const std::uint32_t axis : divisor_axes(s_, m_)) {
+    for (const std::uint32_t axis : divisors_) {
       out += fmt::format("const uint by{0}, const int down{0}, ", axis);
       args.insert(args.end(), 2, OpenClKind::Int);
     }
@@ -138,8 +141,7 @@ class Emitter {
 
   /// An index divided by the extent of an axis; in units of vectors along the last one.
   std::string divided(const std::string& index, std::size_t axis) const {
-    const auto axes = divisor_axes(s_, m_);
-    if (std::find(axes.begin(), axes.end(), axis) != axes.end())
+    if (std::find(divisors_.begin(), divisors_.end(), axis) != divisors_.end())
       return fmt::format("(int)((mul_hi((uint){0}, by{1}) + (uint){0}) >> down{1})", index, axis);
     return fmt::format("{} / {}", index, units(axis));
   }
@@ -588,6 +590,7 @@ class Emitter {
 
   const KernelSpec& s_;
   const OpenClMapping& m_;
+  const std::vector<std::uint32_t> divisors_;
   OpenClExpr expr_;
   std::string out_;
   int depth_ = 1, base_ = 1;  // the base is where variables are that live through all phases

@@ -15,7 +15,7 @@ SpecForms::SpecForms(const KernelSpec& spec, std::span<const std::int64_t> ints,
                      const OpenClFound& device, OpenClKernels& kernels)
     : spec_(spec), ints_(runtime_ints(spec)) {
   const auto add = [&](const OpenClMapping& m) {
-    forms_.push_back({m, kernels.add(emit_opencl(spec, m))});
+    forms_.push_back({m, divisor_axes(spec, m), kernels.add(emit_opencl(spec, m))});
   };
   add(map_kernel(spec, ints, device));
   if (const auto vectors = map_to_vectors(spec, forms_[0].mapping, device)) add(*vectors);
@@ -52,7 +52,7 @@ void SpecForms::ask(OpenClQueues& queues, std::byte* const* operands,
     for (const std::uint32_t i : ints_)
       all.push_back(m.wide ? OpenClArg::int64(ints[i]) : OpenClArg::int32(ints[i]));
   }
-  for (const std::uint32_t axis : divisor_axes(spec_, m)) {
+  for (const std::uint32_t axis : form.divisors) {
     const bool in_vectors = axis + 1 == spec_.rank();
     const Divisor d = divisor_of(ints[axis] / (in_vectors ? m.vector : 1));
     all.push_back(OpenClArg::int32(static_cast<std::int32_t>(d.factor)));

@@ -24,6 +24,7 @@ class SpecForms {
  private:
   struct Form {
     OpenClMapping mapping;
+    std::vector<std::uint32_t> divisors;  // divisor_axes
     std::shared_ptr<const OpenClKernel> kernel;
   };
   const Form& choose(std::span<const std::int64_t> ints, std::byte* const* operands) const;

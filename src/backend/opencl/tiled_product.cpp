@@ -136,7 +136,8 @@ bool fits(const OpenClFound& device, DType dtype, const ProductTile& t) {
 constexpr ProductTile kTiles[] = {
     {128, 128, 8, 16, 16}, {128, 64, 16, 16, 16}, {64, 128, 16, 16, 16}, {64, 64, 8, 8, 8},
     {64, 64, 16, 16, 16},  {32, 64, 16, 8, 16},   {64, 32, 16, 16, 8},   {32, 32, 16, 8, 8},
-    {32, 32, 16, 16, 16},  {16, 128, 16, 8, 32},  {128, 16, 16, 32, 8},  {16, 16, 32, 16, 16},
+    {32, 32, 16, 16, 16},  {16, 128, 16, 8, 32},  {128, 16, 16, 32, 8},  {32, 128, 16, 8, 32},
+    {128, 32, 16, 32, 8},  {16, 16, 32, 16, 16},
 };
 
 }  // namespace
@@ -146,6 +147,9 @@ ProductTile choose_tile(const OpenClFound& device, DType dtype, const ProductSiz
   if (!device.gpu)
     return {s.m <= 8 ? 8 : 32, s.n <= 16 ? 16 : 64, dtype == DType::F64 ? 32 : 64, 1, 1};
   if (device.most_items < 256) return {8, 8, 8, 8, 8};
+  constexpr std::int64_t kLong = 1024;  // many tiles of 128
+  if (s.m <= 32 && s.n >= kLong) return {s.m <= 16 ? 16 : 32, 128, 16, 8, 32};
+  if (s.n <= 32 && s.m >= kLong) return {128, s.n <= 16 ? 16 : 32, 16, 32, 8};
   if (s.m <= 16 || s.n <= 16) return {16, 16, 32, 16, 16};
   if (s.m <= 32 || s.n <= 32) return {32, 32, 16, 16, 16};
   constexpr ProductTile kLargest = kTiles[0];
