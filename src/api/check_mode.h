@@ -20,6 +20,8 @@ class StepChecker : public StepObserver {
   using Tensors = std::unordered_map<Value, RefTensor, ValueHash>;
   std::vector<RefTensor> run(const Node& node, const Tensors& known, const RunState& state) const;
   RefTensor read(const RunState& state, Value v, std::uint32_t buffer) const;
+  static bool has_own_text(const Graph& graph, const Node& n);
+  static Tensors one_ulp_off(const Node& n, const Tensors& known);
   /// The reference values of `wanted`, from the values the step reads.
   void evaluate(const RunState& state, std::uint32_t step, const std::vector<Value>& wanted);
   void compare(const RunState& state, std::uint32_t step, Value v, std::uint32_t buffer) const;
