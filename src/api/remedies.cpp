@@ -143,7 +143,7 @@ class Strategy::RemedySearch {
     remedy.budgets.clear();
     for (std::size_t d = needed.size(); d-- > 0;)
       if (needed.of(d) > 0)
-        remedy.budgets.emplace_back(s_.name_of(static_cast<DeviceId>(d)), needed.of(d));
+        remedy.budgets.emplace_back(d ? s_.name_of(static_cast<DeviceId>(d)) : "cpu", needed.of(d));
   }
   /// Nothing if the sizes do not go together, or if a device has no room for it.
   static std::optional<MemoryReport> any_plan(Strategy& strategy, const SizeSources& sizes) {

@@ -159,7 +159,7 @@ def test_the_first_case_of_the_article():
     w = snug.shared(np.zeros((10_000, 10_000), "float32"), "w", borrow=True)
     budget = {"opencl:0": "256MiB"}
     before = taken()
-    with pytest.raises(MemoryError, match="opencl:0: .*") as refused:
+    with pytest.raises(MemoryError, match=r"^opencl:0: ") as refused:
         snug.function([x], T.dot(x, w), device="opencl:0", memory=budget, shapes={x: (2, 10_000)})
     assert 'device="cpu"' in str(refused.value) and "each was planned" in str(refused.value)
     with pytest.raises(MemoryError, match=r"w, float32 \(10000, 10000\)"):
@@ -199,9 +199,9 @@ def test_the_budget_of_the_process_bounds_the_device():
         f = deep()
         f(*deep_batch())
         assert on_device(f.memory(*DEEP))["peak"] <= peak * 3 // 4
-        with pytest.raises(MemoryError, match="config.memory"):
+        with pytest.raises(MemoryError, match=r"config\.memory"):
             deep(micro_batches=1, recompute=False)(*deep_batch())
-        with pytest.raises(MemoryError, match=r"(?s)large.*config.memory"):
+        with pytest.raises(MemoryError, match=r"(?s)large.*config\.memory"):
             snug.function([], w.sum(), device="opencl:0")()
     with pytest.raises(ValueError, match="memory"):
         snug.config.memory = {"opencl:0": "many"}
