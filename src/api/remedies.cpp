@@ -243,7 +243,8 @@ class Strategy::RemedySearch {
   /// No budget helps where a device has less.
   bool is_there(const Budgets& needed) const {
     for (std::size_t d = 1; d < needed.size(); ++d)
-      if (const auto has = static_cast<std::uint64_t>(s_.options().devices->infos()[d].memory_bytes);
+      if (const auto has =
+              static_cast<std::uint64_t>(s_.options().devices->infos()[d].memory_bytes);
           has > 0 && needed.of(d) > has)
         return false;
     return true;
@@ -304,8 +305,8 @@ std::vector<Remedy> Strategy::remedies(const SizeSources& from, const Budgets& g
   return remedies(from, given, fullest(with_memories(given), plain));
 }
 
-std::string Strategy::describe_remedies(const SizeSources& from,
-                                        std::span<const Remedy> found, DeviceId device) const {
+std::string Strategy::describe_remedies(const SizeSources& from, std::span<const Remedy> found,
+                                        DeviceId device) const {
   std::vector<std::string> labels;
   for (const Remedy& r : found) {
     labels.push_back(r.option());
@@ -328,9 +329,9 @@ std::string Strategy::describe_remedies(const SizeSources& from,
           device ? fmt::format(fmt::runtime(spelled("set_memory_budget(\"{}={}\")",
                                                     "config.memory={{\"{}\": \"{}\"}}")),
                                name_of(device), amount)
-                 : fmt::format(fmt::runtime(spelled("set_memory_budget(\"{}\")",
-                                                    "config.memory=\"{}\"")),
-                               amount);
+                 : fmt::format(
+                       fmt::runtime(spelled("set_memory_budget(\"{}\")", "config.memory=\"{}\"")),
+                       amount);
       if (share.own && share.own < peak) labels.back() += ", " + r.option();
     }
   }

@@ -108,7 +108,7 @@ def test_a_table_for_each_device():
     assert sum(there[name] for name in classes) == there["arena"]
     assert there["peak"] == there["variables"] + there["constants"] + there["arena"]
     assert there["floor"] <= there["peak"] and there["activations"] > 0
-    assert there["alive"][0]["where"].startswith("test_devices.py:")
+    assert "test_devices.py:" in there["alive"][0]["where"]
     assert f.memory(*DEEP).activations == 0  # the table of the host has what is on the host
     text = str(f.memory(*DEEP))
     assert re.search(r"on opencl:0:\n  parameters .*\n(.*\n)*  peak .* at step \d+ of \d+: ", text)
@@ -136,7 +136,7 @@ def test_remedies_of_a_device_can_be_typed():
     with pytest.raises(MemoryError) as refused:
         deep(**options)(*deep_batch())
     text = str(refused.value)
-    assert re.match(r"opencl:0: needs .*, the budget is ", text)
+    assert re.search(r"opencl:0: needs .*, the budget is ", text)
     assert "on opencl:0:" in text and "the largest buffers there" in text
     rows = text[text.index("what fits (each was planned; bytes on opencl:0)") :].splitlines()[1:]
     typed = [re.match(r"  (\w+=.*?)  +[\d.]+ [KM]iB", row) for row in rows]
@@ -159,7 +159,7 @@ def test_the_first_case_of_the_article():
     w = snug.shared(np.zeros((10_000, 10_000), "float32"), "w", borrow=True)
     budget = {"opencl:0": "256MiB"}
     before = taken()
-    with pytest.raises(MemoryError, match=r"^opencl:0: ") as refused:
+    with pytest.raises(MemoryError, match=r"opencl:0: needs ") as refused:
         snug.function([x], T.dot(x, w), device="opencl:0", memory=budget, shapes={x: (2, 10_000)})
     assert 'device="cpu"' in str(refused.value) and "each was planned" in str(refused.value)
     with pytest.raises(MemoryError, match=r"w, float32 \(10000, 10000\)"):
@@ -194,7 +194,7 @@ print(f(v)[:2], f.memory(v.shape).staging > 2**28)
 
 def test_the_budget_of_the_process_bounds_the_device():
     peak = on_device(deep().memory(*DEEP))["peak"]
-    w = snug.shared(np.zeros(peak // 8, "float32"), "large")
+    w = snug.shared(np.zeros(peak // 4, "float32"), "large")
     with snug.config.change_flags(memory={"opencl:0": taken() + peak * 3 // 4}):
         f = deep()
         f(*deep_batch())
