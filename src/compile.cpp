@@ -199,7 +199,8 @@ Budgets effective_budgets(const CompileOptions& options) {
   Budgets budgets = options.budgets;
   if (options.unbounded || !options.devices) return budgets;
   for (std::size_t d = 1; d < options.devices->size(); ++d)
-    if (const std::int64_t has = options.devices->infos()[d].memory_bytes; budgets.of(d) == 0 && has)
+    if (const std::int64_t has = options.devices->infos()[d].memory_bytes;
+        budgets.of(d) == 0 && has)
       budgets.set(d, static_cast<std::uint64_t>(has));
   return budgets;
 }
@@ -271,24 +272,23 @@ class Refusal {
   [[noreturn]] void raise_for(DeviceId d, const MemoryPlan* plain) const {
     const std::uint64_t budget = budgets_.of(d), needs = needed(d, plain);
     const bool is_found = found(d, plain), is_impossible = bound(d) > budget;
-    const std::string whose =
-        d == 0 ? "" : fmt::format("{}: ", (*l_.devices)[d].info().name);
+    const std::string whose = d == 0 ? "" : fmt::format("{}: ", (*l_.devices)[d].info().name);
     const std::string limit = options_.budgets.of(d) > 0 || d == 0
                                   ? fmt::format("the budget is {}", describe_bytes(budget))
                                   : fmt::format("it has {}", describe_bytes(budget));
     std::string why = is_impossible ? "impossible" : "no plan was found";
     if (stays(d) > budget)
-      why += fmt::format(", since shared variables, {}constants take {}",
-                         d == 0 ? "outputs and " : "and ", describe_bytes(stays(d)));
+      why += fmt::format(", since shared variables{} constants take {}",
+                         d == 0 ? ", outputs and" : " and", describe_bytes(stays(d)));
     if (is_found && needs > bound(d))
       why += fmt::format(", and none is below {}", describe_bytes(bound(d)));
-    throw OverBudget(d, needs, budget, floor_.plain_seconds,
-                     fmt::format("{}needs {}{} ({} bytes), {} ({} bytes): {}", whose,
-                                 is_found ? "" : "at least ", describe_bytes(needs), needs, limit,
-                                 budget, why),
-                     fmt::format("let the batch run in slices ({}), use a smaller one, or give a "
-                                 "larger {}",
-                                 option("micro_batches"), option("memory")));
+    throw OverBudget(
+        d, needs, budget, floor_.plain_seconds,
+        fmt::format("{}needs {}{} ({} bytes), {} ({} bytes): {}", whose,
+                    is_found ? "" : "at least ", describe_bytes(needs), needs, limit, budget, why),
+        fmt::format("let the batch run in slices ({}), use a smaller one, or give a "
+                    "larger {}",
+                    option("micro_batches"), option("memory")));
   }
 
   const Lowered& l_;
@@ -321,7 +321,8 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
   std::optional<Planned> fitted;
   with_frontiers(l.program, tasks, options.recompute || !options.disk, options, user,
                  [&](ProgramFrontiers& frontiers) {
-                   fitted = fit_with_loops(l.program, tasks, refusal.techniques() ? limits : ArenaLimits(), floor,
+                   fitted = fit_with_loops(l.program, tasks,
+                                           refusal.techniques() ? limits : ArenaLimits(), floor,
                                            {options.recompute, options.find_smallest}, frontiers);
                  });
   if (!fitted || refusal.too_much_stays() || !limits.hold(fitted->plan))

@@ -113,8 +113,7 @@ MemoryReport Compiled::report(const SizeSources& from) {
     if (g.node(id).op->name == "constant") on(g.node(id).device).constants += bytes({id, 0});
   std::vector<std::uint64_t> of_bodies(devices, 0);
   add_body_constants(*l, of_bodies);
-  for (DeviceId d = 1; d < devices; ++d)
-    on(d).constants += static_cast<std::int64_t>(of_bodies[d]);
+  for (DeviceId d = 1; d < devices; ++d) on(d).constants += static_cast<std::int64_t>(of_bodies[d]);
   if (options_.snapshots)
     for (const FunctionGraph::Shared& s : function_->shared)
       if (const Value v = g.inputs()[s.input].value; s.written && g.node(v).device != 0)
@@ -128,8 +127,8 @@ MemoryReport Compiled::report(const SizeSources& from) {
     MemoryUse& use = on(d);
     const ArenaUse arena = describe_arena(*e, d, use);
     if (d == 0 || arena.slices.count > 0) sliced = arena;
-    const std::int64_t stays = use.variables() + use.constants +
-                               (d == 0 ? r.outputs + r.copies_kept : std::int64_t{0});
+    const std::int64_t stays =
+        use.variables() + use.constants + (d == 0 ? r.outputs + r.copies_kept : std::int64_t{0});
     use.peak = stays + use.arena;
     use.floor += stays;
   }

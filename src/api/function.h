@@ -216,8 +216,8 @@ class Function {
   std::int64_t smallest_budget(const Shapes& shapes, const Values& values = {},
                                const std::string& device = {}) const;
   /// Ways to keep to the budget `memory` ("4GiB"; as FunctionOptions has it) where the plain plan
-  /// for these shapes does not, each planned: a smaller batch (axis 0), tasks that run again, slices
-  /// of the batch, activations in bfloat16, the host instead of the device, more memory.
+  /// for these shapes does not, each planned: a smaller batch (axis 0), tasks that run again,
+  /// slices of the batch, activations in bfloat16, the host instead of the device, more memory.
   std::vector<Remedy> remedies(const Shapes& shapes, const std::string& memory,
                                const Values& values = {}) const;
   std::vector<Remedy> remedies(const Shapes& shapes, std::uint64_t budget,

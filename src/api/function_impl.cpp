@@ -158,8 +158,7 @@ void FunctionImpl::drop_claims() {
   device_claims_.clear();
 }
 
-CompileOptions FunctionImpl::compile_options(const FunctionOptions& options,
-                                             Shares& shares) {
+CompileOptions FunctionImpl::compile_options(const FunctionOptions& options, Shares& shares) {
   CompileOptions o;
   o.bfloat16_products = options.precision == DType::BF16 && options.mode == Mode::Fast;
   if (options.activations == DType::BF16)
@@ -324,9 +323,9 @@ std::vector<Known> known_on(DeviceId device, const Graph& g) {
     const std::shared_ptr<const Array> value = is_constant ? n.attrs.array("value") : nullptr;
     const Dims shape = value ? value->shape : in->shared->shape();
     const DType dtype = n.types[0].dtype;
-    const std::string name = value                        ? "a constant"
+    const std::string name = value                       ? "a constant"
                              : !in->shared->name.empty() ? in->shared->name
-                                                          : "a shared variable";
+                                                         : "a shared variable";
     all.push_back({fmt::format("{}{}, {}", source == id ? "" : "a copy of ", name,
                                describe_value(dtype, shape, n.origin)),
                    static_cast<std::uint64_t>(product(shape) * size_of(dtype)), source == id,
@@ -374,12 +373,12 @@ void FunctionImpl::require_room_for_variables() const {
     for (std::size_t k = 0; k < known.size() && k < kShown; ++k)
       text += fmt::format("\n    {:>11}   {}", describe_bytes(known[k].bytes), known[k].what);
     if (too_much && share.budget) hint = fmt::format(", or raise {}", process_budget_name());
-    throw MemoryError(
-        std::move(text), fmt::format("leave them on the host: {}{}", option("device", "cpu"), hint),
-        {.needed = too_much ? needed : known[0].bytes,
-         .allowed = too_much ? budgets.of(d) : largest,
-         .device = device.name},
-        known[0].origin);
+    throw MemoryError(std::move(text),
+                      fmt::format("leave them on the host: {}{}", option("device", "cpu"), hint),
+                      {.needed = too_much ? needed : known[0].bytes,
+                       .allowed = too_much ? budgets.of(d) : largest,
+                       .device = device.name},
+                      known[0].origin);
   }
 }
 

@@ -61,11 +61,12 @@ std::string MaxBatch::describe() const {
     return seconds > 0 ? describe_seconds(seconds) : std::string("-");
   };
   for (const BatchWay& w : ways) {
-    text += w.rows == 0 ? fmt::format("  {:<14} {:>9}", w.name, "none")
-                        : fmt::format("  {:<14} {:>9} {:>12} {:>10} {:>10}", w.name, w.rows,
-                                      describe_bytes(static_cast<std::uint64_t>(
-                                          use_of(w.plan, device).peak)),
-                                      time(w.seconds_per_row()), time(w.plan.seconds));
+    text +=
+        w.rows == 0
+            ? fmt::format("  {:<14} {:>9}", w.name, "none")
+            : fmt::format("  {:<14} {:>9} {:>12} {:>10} {:>10}", w.name, w.rows,
+                          describe_bytes(static_cast<std::uint64_t>(use_of(w.plan, device).peak)),
+                          time(w.seconds_per_row()), time(w.plan.seconds));
     text += w.how.empty() ? "\n" : fmt::format("\n    {}\n", w.how);
   }
   if (advised.rows == 0) return text + "not even one row fits\n";
@@ -82,8 +83,10 @@ std::int64_t fullness(const Budgets& budgets, const MemoryReport& r) {
   std::int64_t most = 0;
   for (std::size_t d = 0; d <= r.devices.size(); ++d)
     if (const std::uint64_t budget = budgets.of(d)) {
-      const auto part = (static_cast<unsigned __int128>(use_of(r, d).peak) * kFull + budget - 1) / budget;
-      most = std::max(most, static_cast<std::int64_t>(std::min<unsigned __int128>(part, INT64_MAX)));
+      const auto part =
+          (static_cast<unsigned __int128>(use_of(r, d).peak) * kFull + budget - 1) / budget;
+      most =
+          std::max(most, static_cast<std::int64_t>(std::min<unsigned __int128>(part, INT64_MAX)));
     }
   return most;
 }

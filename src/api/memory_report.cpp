@@ -127,8 +127,8 @@ std::string describe_arena(const MemoryUse& use, std::string_view pieces) {
 }
 
 std::string describe_floor(const MemoryUse& use) {
-  std::string text = row("floor", use.floor,
-                         "what stays and the largest step: no plan of these steps is lower");
+  std::string text =
+      row("floor", use.floor, "what stays and the largest step: no plan of these steps is lower");
   if (use.smallest)
     text += row("smallest plan", use.smallest,
                 use.smallest == use.floor ? "proved: it is the floor"

@@ -69,8 +69,8 @@ struct MemoryReport : MemoryUse {
   std::int64_t steps = 0;
   bool best_order = false;  // proved: no order of these steps needs less, but for aligning
   std::vector<std::string> recomputed;  // tasks that run twice to fit the budget
-  std::int64_t offloaded = 0;           // bytes of values that a file holds while nothing reads them
-  std::int64_t micro_batches = 0;       // > 1: slices that the batch runs in, at most
+  std::int64_t offloaded = 0;      // bytes of values that a file holds while nothing reads them
+  std::int64_t micro_batches = 0;  // > 1: slices that the batch runs in, at most
   /// If it does: the slices, the rows of each (the last may have fewer), and the bytes of what is
   /// summed up over them, which live throughout.
   std::int64_t slices = 0, slice_rows = 0, accumulators = 0;

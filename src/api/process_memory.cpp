@@ -80,11 +80,11 @@ std::string ProcessMemory::describe() const {
       whose += fmt::format("{}{} {}", k ? ", " : "", d.owners[k].first,
                            describe_bytes(d.owners[k].second));
     if (d.owners.size() > kShown) whose += fmt::format(" and {} more", d.owners.size() - kShown);
-    text += row(d.device.c_str(), static_cast<std::int64_t>(d.claimed),
-                fmt::format("{}{}{}{}",
-                            d.limit ? "of " + describe_bytes(d.limit) : std::string("taken"),
-                            d.budget ? ", budget " + describe_bytes(d.budget) : std::string(),
-                            whose.empty() ? "" : ": ", whose));
+    text += row(
+        d.device.c_str(), static_cast<std::int64_t>(d.claimed),
+        fmt::format("{}{}{}{}", d.limit ? "of " + describe_bytes(d.limit) : std::string("taken"),
+                    d.budget ? ", budget " + describe_bytes(d.budget) : std::string(),
+                    whose.empty() ? "" : ": ", whose));
   }
   for (const Export& e : exports)
     text += fmt::format("  held by others: {} of {}{}\n",

@@ -144,7 +144,7 @@ class Strategy::RemedySearch {
     remedy.budgets.clear();
     for (std::size_t d = needed.size(); d-- > 0;)
       if (needed.of(d) > 0)
-        remedy.budgets.emplace_back(s_.name_of(static_cast<DeviceId>(d)), needed.of(d));
+        remedy.budgets.emplace_back(d ? s_.name_of(static_cast<DeviceId>(d)) : "cpu", needed.of(d));
   }
   /// Nothing if the sizes do not go together, or if a device has no room for it.
   static std::optional<MemoryReport> any_plan(Strategy& strategy, const SizeSources& sizes) {
@@ -245,7 +245,8 @@ class Strategy::RemedySearch {
   /// No budget helps where a device has less.
   bool is_there(const Budgets& needed) const {
     for (std::size_t d = 1; d < needed.size(); ++d)
-      if (const auto has = static_cast<std::uint64_t>(s_.options().devices->infos()[d].memory_bytes);
+      if (const auto has =
+              static_cast<std::uint64_t>(s_.options().devices->infos()[d].memory_bytes);
           has > 0 && needed.of(d) > has)
         return false;
     return true;
@@ -306,8 +307,8 @@ std::vector<Remedy> Strategy::remedies(const SizeSources& from, const Budgets& g
   return remedies(from, given, fullest(with_memories(given), plain));
 }
 
-std::string Strategy::describe_remedies(const SizeSources& from,
-                                        std::span<const Remedy> found, DeviceId device) const {
+std::string Strategy::describe_remedies(const SizeSources& from, std::span<const Remedy> found,
+                                        DeviceId device) const {
   std::vector<std::string> labels;
   for (const Remedy& r : found) {
     labels.push_back(r.option());
@@ -330,9 +331,9 @@ std::string Strategy::describe_remedies(const SizeSources& from,
           device ? fmt::format(fmt::runtime(spelled("set_memory_budget(\"{}={}\")",
                                                     "config.memory={{\"{}\": \"{}\"}}")),
                                name_of(device), amount)
-                 : fmt::format(fmt::runtime(spelled("set_memory_budget(\"{}\")",
-                                                    "config.memory=\"{}\"")),
-                               amount);
+                 : fmt::format(
+                       fmt::runtime(spelled("set_memory_budget(\"{}\")", "config.memory=\"{}\"")),
+                       amount);
       if (share.own && share.own < peak) labels.back() += ", " + r.option();
     }
   }

@@ -26,7 +26,8 @@ bool faster(const Planned& a, const Planned& b, double least) {
 
 /// How much more than it may have, as a ratio.
 double excess(const OverBudget& e) {
-  return static_cast<double>(e.needed()) / static_cast<double>(std::max<std::uint64_t>(e.allowed(), 1));
+  return static_cast<double>(e.needed()) /
+         static_cast<double>(std::max<std::uint64_t>(e.allowed(), 1));
 }
 
 /// "3 GiB", "opencl:0=3 GiB, cpu=8 GiB"

@@ -60,8 +60,8 @@ class Strategy {
   /// As Function has them.
   MemoryReport memory(const SizeSources& from);
   std::int64_t smallest_budget(const SizeSources& from, DeviceId device);
-  /// Ways to keep to budgets of which that of `device` is too small, or the one that is smallest for
-  /// what it is for.
+  /// Ways to keep to budgets of which that of `device` is too small, or the one that is smallest
+  /// for what it is for.
   std::vector<Remedy> remedies(const SizeSources& from, const Budgets& budgets);
   std::vector<Remedy> remedies(const SizeSources& from, const Budgets& budgets, DeviceId device);
   MaxBatch max_batch(std::span<const Dims> shapes, const Function::Values& values,

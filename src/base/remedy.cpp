@@ -10,8 +10,7 @@ namespace {
 
 /// --memory with an amount, or one for each device.
 std::string memory_flags(const Remedy& r) {
-  if (r.budgets.empty())
-    return "--memory " + amount_to_type(static_cast<std::uint64_t>(r.peak));
+  if (r.budgets.empty()) return "--memory " + amount_to_type(static_cast<std::uint64_t>(r.peak));
   std::string text;
   for (const auto& [device, bytes] : r.budgets)
     text += fmt::format("{}--memory {}={}", text.empty() ? "" : " ", device, amount_to_type(bytes));
@@ -24,9 +23,12 @@ std::string memory_option(const Remedy& r) {
     return option("memory", amount_to_type(static_cast<std::uint64_t>(r.peak)));
   std::string text;
   for (const auto& [device, bytes] : r.budgets)
-    text += fmt::format(fmt::runtime(language() == Language::Python ? "{}\"{}\": \"{}\"" : "{}{}={}"),
-                        text.empty() ? "" : language() == Language::Python ? ", " : ",", device,
-                        amount_to_type(bytes));
+    text +=
+        fmt::format(fmt::runtime(language() == Language::Python ? "{}\"{}\": \"{}\"" : "{}{}={}"),
+                    text.empty()                     ? ""
+                    : language() == Language::Python ? ", "
+                                                     : ",",
+                    device, amount_to_type(bytes));
   return language() == Language::Python ? fmt::format("memory={{{}}}", text)
                                         : option("memory", text);
 }

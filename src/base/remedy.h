@@ -26,8 +26,8 @@ struct Remedy {
   std::int64_t accumulate = 1;  // > 1: batches of `count` rows, with an update for so many of them
   /// More memory for a function on several devices: what each may have. The peak is of one of them.
   std::vector<std::pair<std::string, std::uint64_t>> budgets = {};
-  std::string flag() const;     // "--micro-batch 2"
-  std::string option() const;   // in the language of the process (base/spelling.h)
+  std::string flag() const;    // "--micro-batch 2"
+  std::string option() const;  // in the language of the process (base/spelling.h)
 };
 
 }  // namespace snug

@@ -177,9 +177,7 @@ class Trial {
   LoopFitter& fitter(std::size_t k) {
     return *std::next(loops_.begin(), static_cast<std::ptrdiff_t>(k));
   }
-  std::uint64_t bytes(std::size_t k, DeviceId d) {
-    return fitter(k).call.bytes_in(d, plans_[k]);
-  }
+  std::uint64_t bytes(std::size_t k, DeviceId d) { return fitter(k).call.bytes_in(d, plans_[k]); }
 
   bool take(std::size_t k, std::optional<LoopPlan> plan) {
     if (!plan) return false;

@@ -31,8 +31,8 @@ struct PlanSearch {
 /// Orders and packs so that arenas keep to the limits. Where the plain
 /// plan is too large, tasks run again instead of their results being kept, if they may, those in
 /// bodies of loops too, and the loops in `tasks` take these plans; or results go to a file (if
-/// there is one). The bounds of `floor` are always found, the rest where nothing fits. A larger budget never
-/// gives a slower plan. `kept`: empty, or of an earlier call with an equal key.
+/// there is one). The bounds of `floor` are always found, the rest where nothing fits. A larger
+/// budget never gives a slower plan. `kept`: empty, or of an earlier call with an equal key.
 std::optional<Planned> fit_with_loops(const Program& program, PreparedTasks& tasks,
                                       const ArenaLimits& limits, Floor& floor, PlanSearch search,
                                       ProgramFrontiers& kept);

@@ -155,15 +155,15 @@ class SlabChecker {
     const std::uint64_t slab = sizes_.rules[own_space(d)].slab;
     if (slab == 0 || bytes <= slab) return;
     const std::string& device = (*l_.devices)[d].info().name;
-    throw OverBudget(d, bytes, slab, 0,
-                     fmt::format("{}: {} has {} ({} bytes), and the device allocates at most {} "
-                                 "({} bytes) at a time",
-                                 device, what(), describe_bytes(bytes), bytes, describe_bytes(slab),
-                                 slab),
-                     fmt::format("use a smaller batch, let the batch run in slices ({}), or leave "
-                                 "it to the host ({})",
-                                 option("micro_batches"), option("device", "cpu")),
-                     origin);
+    throw OverBudget(
+        d, bytes, slab, 0,
+        fmt::format("{}: {} has {} ({} bytes), and the device allocates at most {} "
+                    "({} bytes) at a time",
+                    device, what(), describe_bytes(bytes), bytes, describe_bytes(slab), slab),
+        fmt::format("use a smaller batch, let the batch run in slices ({}), or leave "
+                    "it to the host ({})",
+                    option("micro_batches"), option("device", "cpu")),
+        origin);
   }
 
   const Lowered& l_;

@@ -23,8 +23,8 @@ class PlanChecker {
       const SpaceRules rules = s_.rules_of(space_);
       const std::uint64_t begin = plan_.offsets[b], end = begin + buf.bytes;
       // The arena of a loop has slabs of its own.
-      const bool has_slabs = buf.workspace && rules.slab && buf.bytes > rules.slab &&
-                             begin % rules.slab == 0;
+      const bool has_slabs =
+          buf.workspace && rules.slab && buf.bytes > rules.slab && begin % rules.slab == 0;
       if (rules.slab && !has_slabs && begin / rules.slab != (end - 1) / rules.slab)
         internal_error("plan", fmt::format("buffer {} of {} bytes at {} lies across slabs of {}", b,
                                            buf.bytes, begin, rules.slab));

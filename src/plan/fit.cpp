@@ -53,7 +53,9 @@ class ProblemMaker {
   }
 
   /// In an arena that is to become lower; what is elsewhere stays there.
-  bool is_planned(const Buffer& b) const { return b.where == Where::Arena && in(memories_, b.space); }
+  bool is_planned(const Buffer& b) const {
+    return b.where == Where::Arena && in(memories_, b.space);
+  }
 
   void add_value(Value v, RecomputeProblem::Value value) {
     number_[v] = static_cast<std::uint32_t>(out_.values.size());
@@ -424,8 +426,8 @@ std::vector<std::uint64_t> Fitter::nearest(const ArenaLimits& limits) {
     double most = 0;
     for (DeviceId d = 0; d < point.loads.size(); ++d)
       if (limits.of(d) > 0)
-        most = std::max(most,
-                        static_cast<double>(point.loads[d]) / static_cast<double>(limits.of(d)));
+        most =
+            std::max(most, static_cast<double>(point.loads[d]) / static_cast<double>(limits.of(d)));
     return most;
   };
   Point* best = nullptr;

@@ -28,8 +28,8 @@ struct Floor {
 
 /// The tasks of a program, in the order of a schedule that runs each once, as a problem of what to
 /// run again. Tasks that may fail, loops and those that write shared variables run once; those wait
-/// for all that read the old value. Bytes are those in `memories`; what is made elsewhere runs once,
-/// too. `values` gets the values by their number.
+/// for all that read the old value. Bytes are those in `memories`; what is made elsewhere runs
+/// once, too. `values` gets the values by their number.
 RecomputeProblem recompute_problem(const Program& program, const TaskSizes& sizes,
                                    const Schedule& plain, std::span<const double> cost_of_task,
                                    MemorySet memories = kHostMemory,
@@ -54,8 +54,8 @@ struct Frontier {
     RecomputePlan plan;                 // runs as order_as takes them; cost: no packing is faster
     std::vector<Value> offloaded = {};  // to a file
     std::vector<std::uint64_t> loads = {};  // by DeviceId: no packing is lower
-    bool tried = false, valid = false;  // it was packed; it breaks no rule of schedules
-    bool overlapped = false;            // transfers overlap with steps
+    bool tried = false, valid = false;      // it was packed; it breaks no rule of schedules
+    bool overlapped = false;                // transfers overlap with steps
     MemoryPlan packed = {};
     double seconds = 0;  // once packed, which decides how much transfers overlap
   };

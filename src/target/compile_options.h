@@ -31,7 +31,7 @@ struct CompileOptions {
   std::int64_t micro_batches = 0;                    // > 1: the batch runs in that many slices
   /// For arenas, shared variables and constants; on the host for outputs, too.
   Budgets budgets = {};
-  bool recompute = true;   // tasks may run again to keep to the budget
+  bool recompute = true;  // tasks may run again to keep to the budget
   /// Planned only: it does not matter what devices have, and what they allocate at a time.
   bool unbounded = false;
   bool snapshots = false;  // what is updated on other devices has a copy on the host

@@ -54,15 +54,16 @@ void DeviceLedger::claim(std::uint64_t bytes, const std::string& whose) {
       there += fmt::format("{}{} {}", there.empty() ? ": " : ", ", who, describe_bytes(bytes_of));
     fail_memory(
         {.needed = claimed_ + bytes, .allowed = most, .device = device_},
-        fmt::format("{}: {} needs {} ({} bytes), and of {} ({} bytes) {} are taken{}", device_,
-                    whose, describe_bytes(bytes), bytes,
-                    by_budget ? "the budget of the process, " + describe_bytes(most)
-                              : describe_bytes(most),
-                    most, describe_bytes(claimed_), there),
-        by_budget ? fmt::format("let go of variables or functions, use a smaller batch, or raise {}",
-                                process_budget_name())
-                  : "use a smaller batch, give the function a budget for the device, or free other "
-                    "functions and variables");
+        fmt::format(
+            "{}: {} needs {} ({} bytes), and of {} ({} bytes) {} are taken{}", device_, whose,
+            describe_bytes(bytes), bytes,
+            by_budget ? "the budget of the process, " + describe_bytes(most) : describe_bytes(most),
+            most, describe_bytes(claimed_), there),
+        by_budget
+            ? fmt::format("let go of variables or functions, use a smaller batch, or raise {}",
+                          process_budget_name())
+            : "use a smaller batch, give the function a budget for the device, or free other "
+              "functions and variables");
   }
   claimed_ += bytes;
   of_[whose] += bytes;
@@ -99,8 +100,8 @@ std::vector<DeviceMemoryUse> device_memory_of_process() {
   const std::lock_guard lock(mutex);
   std::vector<DeviceMemoryUse> all;
   for (const DeviceLedger* l : ledgers())
-    all.push_back({l->device(), l->claimed(), l->limit(), device_memory_budget(l->device()),
-                   l->owners()});
+    all.push_back(
+        {l->device(), l->claimed(), l->limit(), device_memory_budget(l->device()), l->owners()});
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a.device < b.device; });
   return all;

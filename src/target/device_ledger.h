@@ -42,7 +42,7 @@ class DeviceLedger {
 /// What this process has in the memory of a device.
 struct DeviceMemoryUse {
   std::string device;
-  std::uint64_t claimed = 0, limit = 0, budget = 0;  // limit, budget: 0 if there is none
+  std::uint64_t claimed = 0, limit = 0, budget = 0;           // limit, budget: 0 if there is none
   std::vector<std::pair<std::string, std::uint64_t>> owners;  // the largest first
 };
 /// Of all devices that are open.

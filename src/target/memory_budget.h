@@ -19,8 +19,8 @@ struct MemoryAccount {
 };
 MemoryAccount memory_account();
 
-/// What all of that together may take from now on (`config.memory`), and likewise all that is in the
-/// memory of each other device; 0: no limit. What is there already stays, even if it is more.
+/// What all of that together may take from now on (`config.memory`), and likewise all that is in
+/// the memory of each other device; 0: no limit. What is there already stays, even if it is more.
 void set_memory_budget(std::uint64_t bytes);
 /// "3GiB", or of each: "opencl:0=3GiB,cpu=8GiB"; "": no limit.
 void set_memory_budget(const std::string& budgets);

@@ -25,8 +25,8 @@ enum class IntDivision : std::uint8_t { DefaultFloat, Floor, Raise };
 /// that SNUGRC lists or ~/.snugrc (docs/configuration.md).
 struct Settings {
   DType float_x = DType::F32;
-  BudgetText memory = {};    // of the process
-  std::string device = {};   // where functions run; empty: on the CPU
+  BudgetText memory = {};   // of the process
+  std::string device = {};  // where functions run; empty: on the CPU
   bool share_arenas = true;
   Mode mode = Mode::Fast;
   int threads = 0;  // 0: all cores

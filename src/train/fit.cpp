@@ -355,8 +355,8 @@ class Loop {
     };
     std::string text;
     for (std::size_t k = 1; k < history_.planned.size(); ++k)
-      text += fmt::format("{} on {}, ", amount(history_.planned[k].second),
-                          history_.planned[k].first);
+      text +=
+          fmt::format("{} on {}, ", amount(history_.planned[k].second), history_.planned[k].first);
     return text + amount(host_bytes()) + (text.empty() ? "" : " on cpu");
   }
 

@@ -48,10 +48,10 @@ struct History {
   std::vector<std::string> metrics;  // their names
   bool validated = false;
   std::vector<Epoch> epochs;
-  std::int64_t best_epoch = 0;       // from 1; 0: none
-  bool stopped_early = false;        // by patience or by the callback
-  bool interrupted = false;          // by Ctrl-C
-  std::string resumed_from;          // path of a checkpoint
+  std::int64_t best_epoch = 0;  // from 1; 0: none
+  bool stopped_early = false;   // by patience or by the callback
+  bool interrupted = false;     // by Ctrl-C
+  std::string resumed_from;     // path of a checkpoint
   /// Bytes of a step as planned, by device; the host, "cpu", with what loaders have.
   std::vector<std::pair<std::string, std::int64_t>> planned;
   std::vector<std::string> skipped;  // damaged and foreign checkpoints, and why

@@ -105,9 +105,9 @@ TEST_F(DeviceBudgets, EveryTechniqueKeepsToABudgetOfTheDeviceAlone) {
   const MemoryReport both = run_within({.micro_batches = 2}, 65);
   EXPECT_EQ(both.slices, 2);
   EXPECT_FALSE(both.recomputed.empty());  // in the body, on the device
-  EXPECT_GT(run_within({.micro_batches = 1, .recompute = false, .activations = DType::BF16}, 85)
-                .rounded,
-            0);
+  EXPECT_GT(
+      run_within({.micro_batches = 1, .recompute = false, .activations = DType::BF16}, 85).rounded,
+      0);
 }
 
 TEST_F(DeviceBudgets, MoreMemoryIsNeverSlowerByPrediction) {
@@ -182,8 +182,7 @@ TEST_F(DeviceBudgets, ARefusalHasATableAndRemediesThatHold) {
 
 TEST_F(DeviceBudgets, LessThanTheVariablesIsRefused) {
   const Deep deep;
-  const auto e =
-      refusal_of([&] { deep.function({.memory = "sim:0=5000,cpu=1GiB"}); });
+  const auto e = refusal_of([&] { deep.function({.memory = "sim:0=5000,cpu=1GiB"}); });
   EXPECT_NE(e.message().find("sim:0: variables, constants and copies"), std::string::npos);
   EXPECT_NE(e.message().find("w5, float32 (32, 32)"), std::string::npos) << e.message();
   EXPECT_EQ(sim->allocated(), 0u);
@@ -237,8 +236,8 @@ TEST_F(DeviceBudgets, TheLargestBatchFitsTheDevice) {
   use({.memory = static_cast<std::uint64_t>(budget + 4000)});
   const Expr other = shared(Array::zeros(DType::F32, {1000}), "other");
   function({}, sum(other)).call({});
-  const MaxBatch has = deep.function({.micro_batches = 1, .recompute = false})
-                           .max_batch(Deep::shapes(1));
+  const MaxBatch has =
+      deep.function({.micro_batches = 1, .recompute = false}).max_batch(Deep::shapes(1));
   EXPECT_EQ(has.rows, most.rows);
 }
 
@@ -263,8 +262,8 @@ TEST_F(DeviceBudgets, TheBudgetOfTheProcessBoundsDevices) {
   const Expr large = shared(Array::zeros(DType::F32, {plain / 4}), "large");
   const auto e = refusal_of([&] { snug::function({}, sum(large)).call({}); });
   EXPECT_NE((e.message() + e.hint()).find("set_memory_budget"), std::string::npos) << e.what();
-  const auto refused = refusal_of(
-      [&] { Deep::run(deep.function({.micro_batches = 1, .recompute = false}), 256); });
+  const auto refused =
+      refusal_of([&] { Deep::run(deep.function({.micro_batches = 1, .recompute = false}), 256); });
   EXPECT_NE(refused.message().find("the budget of the process"), std::string::npos);
   EXPECT_NE(refused.message().find("set_memory_budget(\"sim:0="), std::string::npos)
       << refused.message();
@@ -293,8 +292,7 @@ TEST_F(DeviceBudgets, AValueAboveTheLargestAllocationIsRefusedByName) {
   use({.largest_allocation = 100'000});
   const Expr x = matrix("x"), w = shared(Array::zeros(DType::F32, {200, 200}), "w");
   const auto known = refusal_of([&] { function({x}, dot(x, w)); });
-  EXPECT_NE(known.message().find("w, float32 (200, 200)"), std::string::npos)
-      << known.message();
+  EXPECT_NE(known.message().find("w, float32 (200, 200)"), std::string::npos) << known.message();
   EXPECT_NE(known.hint().find(".device = \"cpu\""), std::string::npos);
   const Expr v = shared(Array::zeros(DType::F32, {10, 10}), "v");
   const Function f = function({x}, exp(dot(x, v)));
@@ -331,8 +329,8 @@ Schedule lifetimes(const std::vector<std::array<std::uint64_t, 3>>& values, std:
 }
 
 TEST(Slabs, TakeNothingUnlessAValueWouldLieAcross) {
-  const std::vector<std::array<std::uint64_t, 3>> values = {
-      {640, 0, 2}, {256, 1, 3}, {384, 3, 5}, {512, 4, 6}, {128, 0, 6}, {320, 5, 7}};
+  const std::vector<std::array<std::uint64_t, 3>> values = {{640, 0, 2}, {256, 1, 3}, {384, 3, 5},
+                                                            {512, 4, 6}, {128, 0, 6}, {320, 5, 7}};
   const MemoryPlan whole = pack(lifetimes(values, 0), PackEffort::Thorough);
   const std::uint64_t height = whole.arenas[1].bytes;
   EXPECT_EQ(pack(lifetimes(values, height), PackEffort::Thorough).offsets, whole.offsets);

@@ -321,7 +321,8 @@ TEST_F(Devices, BudgetsOfADeviceChangeNoBit) {
   for (const std::int64_t percent : {90, 75, 60, 30, 5}) {
     SCOPED_TRACE(percent);
     const auto budget = static_cast<std::uint64_t>(stays + whole.devices[0].arena * percent / 100);
-    const Function f = function({x}, outputs, {.memory = fmt::format("sim:0={}", budget), .micro_batches = 1});
+    const Function f =
+        function({x}, outputs, {.memory = fmt::format("sim:0={}", budget), .micro_batches = 1});
     std::vector<Array> got;
     try {
       got = f.call({in});

@@ -119,7 +119,8 @@ TEST(Sweep, PlansAreTheSameAgain) {
   for (const char* name : {"lenet", "vgg-small", "segnet"}) {
     const ModelStep step(name, 8), other(name, 8);
     Fitter first(step.program(), step.sizes()), second(other.program(), other.sizes());
-    const std::uint64_t low = first.floor().host().smallest, plain = first.fit(0)->plan.host().bytes;
+    const std::uint64_t low = first.floor().host().smallest,
+                        plain = first.fit(0)->plan.host().bytes;
     for (std::uint64_t k = 0; k <= 10; ++k) {
       const std::optional<Planned> a = first.fit(low + (plain - low) * k / 10);
       const std::optional<Planned> b = second.fit(low + (plain - low) * k / 10);

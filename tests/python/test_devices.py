@@ -1,5 +1,6 @@
 """Functions on an OpenCL device: options, budgets, training, what is said."""
 
+import gc
 import json
 import os
 import re
@@ -101,17 +102,18 @@ def taken():
 
 
 def test_a_table_for_each_device():
+    gc.collect()
+    before = taken()
     f = deep()
     there = on_device(f.memory(*DEEP))
     classes = ("gradients", "activations", "temporaries", "workspace", "copies", "gap")
     assert sum(there[name] for name in classes) == there["arena"]
     assert there["peak"] == there["variables"] + there["constants"] + there["arena"]
     assert there["floor"] <= there["peak"] and there["activations"] > 0
-    assert there["alive"][0]["where"].startswith("test_devices.py:")
+    assert "test_devices.py:" in there["alive"][0]["where"]
     assert f.memory(*DEEP).activations == 0  # the table of the host has what is on the host
     text = str(f.memory(*DEEP))
     assert re.search(r"on opencl:0:\n  parameters .*\n(.*\n)*  peak .* at step \d+ of \d+: ", text)
-    before = taken()
     f(*deep_batch())
     assert taken() - before == there["peak"]  # planned is what is there
     owners = next(d for d in snug.process_memory().devices if d["name"] == "opencl:0")["owners"]
@@ -135,12 +137,12 @@ def test_remedies_of_a_device_can_be_typed():
     with pytest.raises(MemoryError) as refused:
         deep(**options)(*deep_batch())
     text = str(refused.value)
-    assert re.match(r"opencl:0: needs .*, the budget is ", text)
+    assert re.search(r"opencl:0: needs .*, the budget is ", text)
     assert "on opencl:0:" in text and "the largest buffers there" in text
     rows = text[text.index("what fits (each was planned; bytes on opencl:0)") :].splitlines()[1:]
     typed = [re.match(r"  (\w+=.*?)  +[\d.]+ [KM]iB", row) for row in rows]
     given = [eval(f"dict({row[1]})") for row in typed if row]
-    assert {"recompute", "micro_batches", "activations", "device", "memory"} <= {
+    assert {"recompute", "micro_batches", "device", "memory"} <= {
         name for each in given for name in each
     }
     for each in given:
@@ -158,7 +160,7 @@ def test_the_first_case_of_the_article():
     w = snug.shared(np.zeros((10_000, 10_000), "float32"), "w", borrow=True)
     budget = {"opencl:0": "256MiB"}
     before = taken()
-    with pytest.raises(MemoryError, match="opencl:0: .*") as refused:
+    with pytest.raises(MemoryError, match=r"opencl:0: needs ") as refused:
         snug.function([x], T.dot(x, w), device="opencl:0", memory=budget, shapes={x: (2, 10_000)})
     assert 'device="cpu"' in str(refused.value) and "each was planned" in str(refused.value)
     with pytest.raises(MemoryError, match=r"w, float32 \(10000, 10000\)"):
@@ -193,14 +195,15 @@ print(f(v)[:2], f.memory(v.shape).staging > 2**28)
 
 def test_the_budget_of_the_process_bounds_the_device():
     peak = on_device(deep().memory(*DEEP))["peak"]
-    w = snug.shared(np.zeros(peak // 8, "float32"), "large")
+    w = snug.shared(np.zeros(peak // 4, "float32"), "large")
+    gc.collect()
     with snug.config.change_flags(memory={"opencl:0": taken() + peak * 3 // 4}):
         f = deep()
         f(*deep_batch())
         assert on_device(f.memory(*DEEP))["peak"] <= peak * 3 // 4
-        with pytest.raises(MemoryError, match="config.memory"):
+        with pytest.raises(MemoryError, match=r"config\.memory"):
             deep(micro_batches=1, recompute=False)(*deep_batch())
-        with pytest.raises(MemoryError, match=r"(?s)large.*config.memory"):
+        with pytest.raises(MemoryError, match=r"(?s)large.*config\.memory"):
             snug.function([], w.sum(), device="opencl:0")()
     with pytest.raises(ValueError, match="memory"):
         snug.config.memory = {"opencl:0": "many"}

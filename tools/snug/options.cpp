@@ -146,9 +146,10 @@ CLI::Option* add_device(CLI::App& command, std::string& device) {
 
 CLI::Option* add_memory(CLI::App& command, std::string& memory) {
   return command
-      .add_option("--memory", memory,
-                  "The budget of a step, as 4GiB, on each device that it uses; opencl:0=4GiB is that "
-                  "of one. May be given several times")
+      .add_option(
+          "--memory", memory,
+          "The budget of a step, as 4GiB, on each device that it uses; opencl:0=4GiB is that "
+          "of one. May be given several times")
       ->type_name("[DEVICE=]AMOUNT")
       ->expected(1)
       ->join(',')

@@ -40,7 +40,8 @@ std::string amount(std::int64_t bytes) {
 std::string describe_budgets(const snug::BudgetText& budgets) {
   std::string text = budgets.each ? snug::describe_bytes(budgets.each) : "";
   for (const auto& [device, bytes] : budgets.of)
-    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", snug::describe_bytes(bytes), device);
+    text +=
+        fmt::format("{}{} on {}", text.empty() ? "" : ", ", snug::describe_bytes(bytes), device);
   return text;
 }
 
@@ -209,10 +210,10 @@ Asked worst_of(const std::vector<Asked>& asked) {
   const auto part = [](const Asked& a) {
     return static_cast<double>(a.peak) / static_cast<double>(a.budget);
   };
-  return asked.empty() ? Asked{}
-                       : *std::max_element(
-                             asked.begin(), asked.end(),
-                             [&](const Asked& a, const Asked& b) { return part(a) < part(b); });
+  return asked.empty()
+             ? Asked{}
+             : *std::max_element(asked.begin(), asked.end(),
+                                 [&](const Asked& a, const Asked& b) { return part(a) < part(b); });
 }
 
 /// What a plan has there.

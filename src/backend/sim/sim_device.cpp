@@ -90,8 +90,8 @@ class SimMemory : public DeviceMemory {
     if (!there)
       fail_memory({.needed = bytes},
                   fmt::format("the system refused {} bytes for {}", bytes, device->options.name));
-    return std::shared_ptr<SimMemory>(
-        new SimMemory(device, std::move(addresses), std::move(slabs), bytes, slab, std::move(whose)));
+    return std::shared_ptr<SimMemory>(new SimMemory(device, std::move(addresses), std::move(slabs),
+                                                    bytes, slab, std::move(whose)));
   }
   ~SimMemory() override {
     device_->ledger.unclaim(bytes(), whose_);
@@ -345,9 +345,9 @@ std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::stri
           fmt::format("{}: {} needs {}, and it allocates at most {} at a time",
                       state_->options.name, whose, describe_bytes(bytes), describe_bytes(largest)));
     if (++state_->allocations == state_->faults.failing_allocation)
-      fail_memory({.needed = bytes}, fmt::format("{}: {} needs {}, and the driver refused it",
-                                                 state_->options.name, whose,
-                                                 describe_bytes(bytes)));
+      fail_memory({.needed = bytes},
+                  fmt::format("{}: {} needs {}, and the driver refused it", state_->options.name,
+                              whose, describe_bytes(bytes)));
   }
   const auto alignment = static_cast<std::uint64_t>(state_->info.alignment);
   return SimMemory::make(state_, bytes,
@@ -374,9 +374,7 @@ std::uint64_t SimDevice::commands() const {
   const std::lock_guard lock(state_->mutex);
   return state_->all_commands;
 }
-std::uint64_t SimDevice::allocated() const {
-  return state_->ledger.claimed();
-}
+std::uint64_t SimDevice::allocated() const { return state_->ledger.claimed(); }
 const DeviceLedger& SimDevice::ledger() const { return state_->ledger; }
 std::uint64_t SimDevice::copied_in() const {
   const std::lock_guard lock(state_->mutex);
