@@ -15,6 +15,7 @@
 #include "backend/onednn/routines.h"
 #include "backend/opencl/opencl_device.h"
 #include "base/bytes.h"
+#include "base/fork.h"
 #include "base/interrupt.h"
 #include "base/spelling.h"
 #include "exec/fit_loops.h"
@@ -40,7 +41,7 @@ class Stopwatch {
 };
 
 struct ChosenDevices {
-  std::mutex mutex;
+  BriefMutex mutex;  // not while devices are looked for: that takes long, and forks
   std::shared_ptr<const DeviceList> devices;
   decltype(CompileOptions::pin) pin;
 };
@@ -128,8 +129,8 @@ void with_frontiers(const Program& program, const PreparedTasks& tasks, bool rec
 void set_devices(std::shared_ptr<const DeviceList> devices, decltype(CompileOptions::pin) pin) {
   ChosenDevices& chosen = chosen_devices();
   const std::lock_guard lock(chosen.mutex);
-  chosen.devices = std::move(devices);
-  chosen.pin = std::move(pin);
+  chosen.devices.swap(devices);  // those before end without the lock
+  chosen.pin.swap(pin);
 }
 
 void choose_devices(CompileOptions& options, const Graph& graph) {
@@ -139,17 +140,20 @@ void choose_devices(CompileOptions& options, const Graph& graph) {
     options.devices = host_only();
     return;
   }
-  ChosenDevices& chosen = chosen_devices();
-  const std::lock_guard lock(chosen.mutex);
-  options.devices = chosen.devices;
-  options.pin = chosen.pin;
+  {
+    ChosenDevices& chosen = chosen_devices();
+    const std::lock_guard lock(chosen.mutex);
+    options.devices = chosen.devices;
+    options.pin = chosen.pin;
+  }
   if (options.pin) return;
+  const bool chosen = options.devices != nullptr;
   const bool puts = !names.empty();
   if (!options.place_on.empty()) names.insert(names.begin(), options.place_on);
   if (!options.devices)
     options.devices = names.empty() ? devices_of_process() : host_and_named(names);
   const std::vector<DeviceInfo>& infos = options.devices->infos();
-  if (const std::size_t count = infos.size(); count > 1 && names.empty() && !chosen.devices) {
+  if (const std::size_t count = infos.size(); count > 1 && names.empty() && !chosen) {
     options.pin = [count](std::uint32_t number, const Node&) {  // scattered
       return static_cast<std::uint8_t>((number * 0x9e3779b97f4a7c15U >> 40) % count);
     };
@@ -338,13 +342,14 @@ std::unique_ptr<Executable> instantiate(const Lowered& l, SizeBounds bounds, Cal
 FoundDevices devices_of_machine() { return find_devices(); }
 
 void require_device(const std::string& name) {
+  std::shared_ptr<const DeviceList> devices;
   {
-    ChosenDevices& chosen = chosen_devices();
-    const std::lock_guard lock(chosen.mutex);
-    if (chosen.devices)
-      for (const DeviceInfo& d : chosen.devices->infos())
-        if (d.name == name) return;
+    const std::lock_guard lock(chosen_devices().mutex);
+    devices = chosen_devices().devices;
   }
+  if (devices)
+    for (const DeviceInfo& d : devices->infos())
+      if (d.name == name) return;
   require_device_named(name);
 }
 

@@ -46,6 +46,8 @@ def _budget(value: Any) -> str | int | None:
     fault = _core.amount_fault(_budget_text(value))
     if fault is not None:
         raise Bad(*fault)
+    for part in _budget_text(value).split(",") if "=" in _budget_text(value) else ():
+        _device(part.split("=")[0])
     return value
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from snug import _core
-from snug._config import config
+from snug._config import Bad, config
 from snug._errors import error, say
 
 
@@ -68,16 +68,24 @@ def device(name: str) -> Iterator[None]:
 
 # ---- Theano's names
 
-_THEANO = re.compile(r"(cuda|gpu|opencl\d+:)(\d*)$")
+_THEANO = re.compile(r"(cuda:?|gpu:?|opencl|opencl\d+:)(\d*)$")
 contexts: dict[str, str] = {}  # those of the flag: {"dev0": "cuda0"}
 _said: set[str] = set()
 
 
 def named(name: str) -> str | None:
-    """The name of a device as `devices()` has it. Theano's names mean the GPU of that number, or
-    the first; where there is none they mean nothing. Either is said once."""
+    """As find, for arguments."""
     if not isinstance(name, str):
         raise error(TypeError, f"device: expected a name, got {name!r}")
+    try:
+        return find(name)
+    except Bad as bad:
+        raise error(ValueError, *bad.args) from None
+
+
+def find(name: str) -> str | None:
+    """The name of a device as `devices()` has it, or Bad. Theano's names mean the GPU of that
+    number, or the first; where there is none they mean nothing. Either is said once."""
     if name == "cpu":
         return name
     meant = contexts.get(name, name)
@@ -89,13 +97,12 @@ def named(name: str) -> str | None:
     theano = _THEANO.match(meant)
     if theano is None:
         there_are = ", ".join(d.name for d in found)
-        raise error(
-            ValueError,
+        raise Bad(
             f"there is no device {meant!r}; there are: {there_are}",
             "snug devices lists them, and why others cannot be used",
         )
     gpus = [d for d in found if d.kind == "gpu"]
-    number = int(theano[2] or 0) if theano else 0
+    number = int(theano[2] or 0)
     gpu = gpus[number if number < len(gpus) else 0] if gpus else None
     about = gpu.name if gpu else ""
     if about not in _said:

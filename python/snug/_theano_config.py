@@ -14,7 +14,7 @@ from typing import Any
 from snug import _core
 from snug._config import MODES, Bad, ChangedFlags
 from snug._config import config as snug_config
-from snug._devices import contexts, named
+from snug._devices import contexts, find
 from snug._errors import error, say
 from snug._mode import set_defaults
 from snug._settings import Entry, as_bool, entries_of_files, entries_of_flags
@@ -275,10 +275,15 @@ def _quoted(names: Iterable[str]) -> str:
 _KINDS = {bool: "True or False", int: "an integer", float: "a number", str: "text"}
 
 
-def _set_device(flags: _Flags, value: str) -> str:
-    found = named(value)
+def _named(flags: _Flags, value: str) -> str | None:
+    found = find(value)
     if found is None and flags.values["force_device"]:
         raise Bad(f"{value!r} is not there, and force_device is set")
+    return found
+
+
+def _set_device(flags: _Flags, value: str) -> str:
+    found = _named(flags, value)
     snug_config.device = found or "cpu"
     return value if found else "cpu"
 
@@ -342,7 +347,7 @@ _MEANINGS: dict[str, Callable[[_Flags, Any], Any]] = {
     "NanGuardMode.nan_is_error": _of_modes("nan_is_error"),
     "device": _set_device,
     "force_device": lambda flags, value: value,
-    "init_gpu_device": lambda flags, value: value and (named(value) or ""),
+    "init_gpu_device": lambda flags, value: value and (_named(flags, value) or ""),
     "contexts": _set_contexts,
     "int_division": _set_int_division,
     "linker": _of_modes("linker"),

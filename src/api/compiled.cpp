@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/origin_marks.h"
 #include "exec/kept_plans.h"
 #include "expr/evaluate_sizes.h"
 #include "graph/substitute_sizes.h"
@@ -22,8 +23,8 @@ constexpr std::size_t kMaxPrograms = 8;  // for sizes of shared variables, besid
 
 /// A program made with these options is one made with those.
 bool same_program(const CompileOptions& a, const CompileOptions& b) {
-  return a.place_on == b.place_on && a.micro_batches == b.micro_batches &&
-         a.bfloat16_products == b.bfloat16_products &&
+  return a.place_on == b.place_on && a.devices == b.devices && a.home == b.home &&
+         a.micro_batches == b.micro_batches && a.bfloat16_products == b.bfloat16_products &&
          (a.round == RoundActivations::Always) == (b.round == RoundActivations::Always);
 }
 
@@ -136,6 +137,8 @@ std::shared_ptr<const Lowered> Compiled::program_for(const std::vector<Dims>& sh
 }
 
 Compiled::Made Compiled::lower_for(std::vector<Dims> assumed) {
+  const DeviceMarkScope nowhere(
+      "");  // a call may be inside of a block that puts things on a device
   Made made;
   made.assumed = std::move(assumed);
   const MadeCode before = made_code();

@@ -195,7 +195,7 @@ std::string describe_kernels(const Lowered& lowered) {
 
 /// Why nodes are where they are: each reason with the ops it holds for, and a line of one of them.
 std::string describe_placement(const PlaceTrace& trace, const Graph& placed) {
-  if (trace.devices.size() < 2) return "";
+  if (trace.devices.size() < 2 || trace.reason_of.size() < placed.nodes().size()) return "";
   constexpr std::size_t kMostNames = 6;
   std::string text;
   for (std::uint32_t reason = 0; reason < trace.reasons.size(); ++reason) {
@@ -219,6 +219,8 @@ std::string describe_placement(const PlaceTrace& trace, const Graph& placed) {
     text += fmt::format("placement: {}: {}{}\n", trace.reasons[reason], names,
                         line.empty() ? "" : fmt::format(" ({})", line));
   }
+  for (const auto& [body, inside] : trace.bodies)
+    text += "placement in a loop:\n" + describe_placement(inside, *body);
   return text;
 }
 

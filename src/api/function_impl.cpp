@@ -16,6 +16,7 @@
 #include "base/threads.h"
 #include "graph/capture.h"
 #include "graph/words.h"
+#include "place/pins.h"
 #include "target/memory_budget.h"
 
 namespace snug {
@@ -289,7 +290,7 @@ void FunctionImpl::take_shares(CompileOptions& o, Shares& shares) const {
     if (d == 0) {
       left = share_of_process(share.taken_by_others);
     } else if (budget > 0) {
-      share.taken_by_others = taken_by_others(*o.devices, d);
+      share.taken_by_others = taken_by_others(*o.devices, d, variable_bytes_on(*o.devices, d));
       left = budget > share.taken_by_others ? budget - share.taken_by_others : 1;
     }
     if (left == 0 || (share.own > 0 && left >= share.own)) continue;
@@ -341,6 +342,7 @@ std::vector<Known> known_on(DeviceId device, const Graph& g) {
 void FunctionImpl::require_room_for_variables() const {
   const CompileOptions& o = strategy_->options();
   const Budgets budgets = effective_budgets(o);
+  const bool puts = !named_devices(function_->graph).empty();
   for (DeviceId d = 1; d < o.devices->size(); ++d) {
     const std::vector<Known> known =
         known_on(d, strategy_->whole().current().lowered->program.graph);
@@ -374,7 +376,8 @@ void FunctionImpl::require_room_for_variables() const {
       text += fmt::format("\n    {:>11}   {}", describe_bytes(known[k].bytes), known[k].what);
     if (too_much && share.budget) hint = fmt::format(", or raise {}", process_budget_name());
     throw MemoryError(std::move(text),
-                      fmt::format("leave them on the host: {}{}", option("device", "cpu"), hint),
+                      fmt::format("leave them on the host: {}{}",
+                                  puts ? "put them on no device" : option("device", "cpu"), hint),
                       {.needed = too_much ? needed : known[0].bytes,
                        .allowed = too_much ? budgets.of(d) : largest,
                        .device = device.name},
@@ -441,21 +444,22 @@ std::vector<Remedy> FunctionImpl::remedies(std::span<const Dims> shapes,
 
 MaxBatch FunctionImpl::max_batch(std::span<const Dims> shapes, const Function::Values& values,
                                  const std::string& memory, std::int64_t axis) {
-  std::unique_lock guard(compile_mutex_);
   const CompileOptions& o = strategy_->options();
   Budgets budgets = memory.empty() ? o.budgets : budgets_of(memory, *o.devices);
-  for (std::size_t d = 1; d < o.devices->size(); ++d)
-    if (budgets.of(d) == 0) budgets.set(d, room_on(*o.devices, static_cast<DeviceId>(d)));
+  std::vector<std::uint64_t> variables(o.devices->size());
+  for (std::size_t d = 1; d < variables.size(); ++d)
+    variables[d] = variable_bytes_on(*o.devices, static_cast<DeviceId>(d));
+  std::unique_lock guard(compile_mutex_);
+  for (std::size_t d = 1; d < o.devices->size(); ++d) {
+    const std::uint64_t has = o.devices->accelerator(static_cast<DeviceId>(d)).ledger().limit();
+    if (budgets.of(d) > 0 || has == 0) continue;
+    const std::uint64_t others =
+        taken_by_others(*o.devices, static_cast<DeviceId>(d), variables[d]);
+    budgets.set(d, has > others ? has - others : 1);  // 0 is no limit
+  }
   const std::shared_ptr<Strategy> apart = strategy_->apart();
   guard.unlock();  // the search takes long, and has its own plans
   return apart->max_batch(shapes, values, budgets, axis);
-}
-
-std::uint64_t FunctionImpl::room_on(const DeviceList& devices, DeviceId device) const {
-  const std::uint64_t has = devices.accelerator(device).ledger().limit();
-  if (has == 0) return 0;
-  const std::uint64_t others = taken_by_others(devices, device);
-  return has > others ? has - others : 1;  // 0 is no limit
 }
 
 namespace {
@@ -471,19 +475,26 @@ std::uint64_t constant_bytes(const Lowered& l, DeviceId device) {
 
 }  // namespace
 
-std::uint64_t FunctionImpl::taken_by_others(const DeviceList& devices, DeviceId device) const {
+std::uint64_t FunctionImpl::variable_bytes_on(const DeviceList& devices, DeviceId device) const {
+  std::uint64_t sum = 0;
+  for (const VariableLock& l : locks_) {
+    const ReadLock reader(*l.variable);
+    const DeviceArray* const there = l.variable->value_on_device();
+    if (there && there->memory &&
+        there->memory->device() == devices.accelerator(device).info().name)
+      sum += there->memory->bytes();
+  }
+  return sum;
+}
+
+std::uint64_t FunctionImpl::taken_by_others(const DeviceList& devices, DeviceId device,
+                                            std::uint64_t variables) const {
   const Accelerator& a = devices.accelerator(device);
-  std::uint64_t own = a.arenas.idle_bytes();
+  std::uint64_t own = a.arenas.idle_bytes() + variables;
   if (strategy_)
     strategy_->visit([&](const Compiled& way) {
       way.visit_programs([&](const Lowered& l) { own += constant_bytes(l, device); });
     });
-  for (const VariableLock& l : locks_) {
-    const ReadLock reader(*l.variable);
-    const DeviceArray* const there = l.variable->value_on_device();
-    if (there && there->memory && there->memory->device() == a.info().name)
-      own += there->memory->bytes();
-  }
   const std::uint64_t taken = a.ledger().claimed();
   return taken - std::min(taken, own);
 }

@@ -107,9 +107,12 @@ class FunctionImpl : public std::enable_shared_from_this<FunctionImpl> {
   std::uint64_t share_of_process(std::uint64_t& taken_by_others) const;
   /// The same on each device: the budgets that are lower than those of the function.
   void take_shares(CompileOptions& options, Shares& shares) const;
-  /// What the memory of a device leaves to it, with what it has there; 0: not known.
-  std::uint64_t room_on(const DeviceList& devices, DeviceId device) const;
-  std::uint64_t taken_by_others(const DeviceList& devices, DeviceId device) const;
+  /// Bytes of its shared variables that are on a device now. Waits for calls that write them, so
+  /// not under compile_mutex_, which those take.
+  std::uint64_t variable_bytes_on(const DeviceList& devices, DeviceId device) const;
+  /// Of the memory of a device, where `variables` bytes are its own variables.
+  std::uint64_t taken_by_others(const DeviceList& devices, DeviceId device,
+                                std::uint64_t variables) const;
   /// With hints for all inputs the plan is made, and the budget checked, right away.
   void plan_for_hints(const std::vector<Expr>& inputs,
                       const std::vector<std::pair<Expr, Dims>>& shapes);

@@ -18,6 +18,7 @@ struct Threads {
   std::mutex mutex;
   std::condition_variable changed;
   int running = 0;
+  bool gave_up = false;  // one hung while the process was ending
   std::atomic<bool> ending = false;
   const std::uint32_t forks = fork_count();
 };
@@ -56,10 +57,11 @@ void DriverWork::start(std::function<void(DriverWork&)> work) {
         },
         "a driver")
         .detach();
-  } catch (const Error&) {
+  } catch (...) {  // no thread, or no memory for one
     run(work);
     const std::lock_guard lock(threads().mutex);
     --threads().running;
+    threads().changed.notify_all();
   }
 }
 
@@ -102,8 +104,8 @@ bool DriverWork::wait(std::chrono::milliseconds silent, std::chrono::millisecond
 }
 
 void DriverWork::check() try { check_interrupt(); } catch (...) {
-  stop_ = true;
-  std::atexit(end_driver_work);  // now, when the driver is under way: before what it set up ends
+  // Now, when the driver is under way: before what it set up ends.
+  if (!stop_.exchange(true)) std::atexit(end_driver_work);
   throw;
 }
 
@@ -119,8 +121,8 @@ void end_driver_work() {
   if (t.forks != fork_count()) return;  // they did not come along
   t.ending = true;
   std::unique_lock lock(t.mutex);
-  constexpr auto kGrace = std::chrono::seconds(30);  // drivers may hang
-  t.changed.wait_for(lock, kGrace, [&] { return t.running == 0; });
+  const auto grace = std::chrono::seconds(t.gave_up ? 0 : 30);  // drivers may hang
+  t.gave_up = !t.changed.wait_for(lock, grace, [&] { return t.running == 0; });
   t.ending = false;
 }
 

@@ -41,8 +41,8 @@ class DriverWork : public std::enable_shared_from_this<DriverWork> {
   std::exception_ptr error_;
 };
 
-/// Asks all work to stop and waits for it. Before the process ends: drivers take themselves apart
-/// then.
+/// Asks all work to stop and waits for it, once if it hangs. Before the process ends: drivers take
+/// themselves apart then.
 void end_driver_work();
 
 }  // namespace snug

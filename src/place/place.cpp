@@ -5,6 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "base/bytes.h"
 #include "cost/nodes.h"
 #include "expr/evaluate_sizes.h"
 #include "expr/loop_shape.h"
@@ -126,7 +127,7 @@ class Placer {
                            : decides_sizes_only(graph_, id, k) ? on(v, 0)
                                                                : on(v, at_[id]));
         }
-        Value v = b.keep(graph_, id, std::move(inputs), placed_body(node, at_[id]), at_[id]);
+        Value v = b.keep(graph_, id, std::move(inputs), placed_body(id, trace), at_[id]);
         for (std::uint32_t k = 0; k < node.types.size(); ++k) map[id].push_back({v.node, k});
       }
       if (id < graph_.inputs().size()) b.set_device(map[id][0].node, at_[id]);
@@ -211,6 +212,7 @@ class Placer {
   /// Pins, and what follows from them.
   void find_pins() {
     pins_.assign(n_, std::nullopt);
+    for_inside_.assign(n_, false);
     if (!hints_.pin) return;
     std::vector<std::optional<DeviceId>> draws(n_);  // those that read it
     for (std::uint32_t id = 0; id < n_; ++id) {
@@ -226,7 +228,9 @@ class Placer {
         if (draws[from] && !decides_sizes_only(graph_, id, k) && (!pins_[id] || pins_[id] == 0))
           pins_[id] = draws[id] = draws[from];
       }
-      if (node.inner && !pins_[id]) pins_[id] = pin_inside(*node.inner);
+      if (!node.inner || pins_[id]) continue;
+      pins_[id] = pin_inside(*node.inner);
+      for_inside_[id] = pins_[id].has_value();
     }
     pin_views_of_constants();
   }
@@ -301,23 +305,32 @@ class Placer {
     }
   }
 
-  /// The body of a loop that is on `device`, all on it but for what must be on the host.
-  std::shared_ptr<const Graph> placed_body(const Node& loop, DeviceId device) const {
-    if (!loop.inner || device == 0) return nullptr;
+  /// Where the nodes of a loop on `device` are that are put nowhere: there, too, unless the loop is
+  /// there for the others alone.
+  DeviceId home_inside(std::uint32_t loop, DeviceId device) const {
+    return for_inside_[loop] && hints_.home == DeviceId{0} ? DeviceId{0} : device;
+  }
+
+  /// The body of a loop that is on a device, all on it but for what must be elsewhere.
+  std::shared_ptr<const Graph> placed_body(std::uint32_t loop, PlaceTrace& trace) const {
+    const DeviceId device = at_[loop];
+    if (!graph_.node(loop).inner || device == 0) return nullptr;
     PlaceHints hints = hints_;
     if (hints_.home)
-      hints.home = *hints_.home == 0 ? DeviceId{0} : device;
+      hints.home = home_inside(loop, device);
     else
       hints.pin = [device](std::uint32_t, const Node&) { return device; };
-    Placer body(*loop.inner, devices_, hints, device);
+    Placer body(*graph_.node(loop).inner, devices_, hints, device);
     body.solve();
-    PlaceTrace trace;
-    return std::make_shared<const Graph>(body.build(trace));
+    PlaceTrace inside{.devices = trace.devices};
+    auto placed = std::make_shared<const Graph>(body.build(inside));
+    trace.bodies.emplace_back(placed, std::move(inside));
+    return placed;
   }
 
   /// Whether a device may have a loop: no size in it waits for a value that is not known before,
-  /// and it does what need not be on the host.
-  bool may_have(std::size_t d, const Graph& around, const Node& loop) const {
+  /// and it does what need not be elsewhere. `home`: where its nodes are that are put nowhere.
+  bool may_have(std::size_t d, const Graph& around, const Node& loop, DeviceId home) const {
     const Graph& body = *loop.inner;
     if (!body.runtime_sources().empty()) return false;
     for (const Symbol& s : body.sizes().symbols())
@@ -327,10 +340,10 @@ class Placer {
         return false;
     for (std::uint32_t id = 0; id < body.nodes().size(); ++id) {
       const Node& n = body.node(id);
-      if (n.inner && !may_have(d, body, n)) return false;
+      if (n.inner && !may_have(d, body, n, home)) return false;
       // Sizes, and what may fail, are on the host in the body, too, as is what is pinned there.
       if (is_known_size(body, id) || has(*n.op, kMayFail) || !hints_.runs) continue;
-      if (hints_.home && hints_.pin && hints_.pin(id, n).value_or(*hints_.home) != d) continue;
+      if (hints_.home && hints_.pin && hints_.pin(id, n).value_or(home) != d) continue;
       if (!hints_.runs(static_cast<DeviceId>(d), body, n)) return false;
     }
     return true;
@@ -359,8 +372,9 @@ class Placer {
     if (d == 0) return true;
     if (kind_[id] != Kind::Free) return false;
     const Node& node = graph_.node(id);
-    if (node.inner && !may_have(d, graph_, node)) return false;
-    if (hints_.runs && !hints_.runs(static_cast<DeviceId>(d), graph_, node)) return false;
+    const auto device = static_cast<DeviceId>(d);
+    if (node.inner && !may_have(d, graph_, node, home_inside(id, device))) return false;
+    if (hints_.runs && !hints_.runs(device, graph_, node)) return false;
     // By what is known: sizes that nobody knows yet may be small.
     const std::int64_t limits[] = {devices_[d].largest_allocation, devices_[d].memory_bytes};
     return std::all_of(std::begin(limits), std::end(limits), [&](std::int64_t limit) {
@@ -376,8 +390,8 @@ class Placer {
     if (hints_.runs && !hints_.runs(d, graph_, node))
       return fmt::format("on the host: {} has no code for {} of {}", name, node.op->name,
                          name_of(node.types[0].dtype));
-    return fmt::format("on the host: {} bytes are more than {} allocates at a time",
-                       least_bytes(node), name);
+    return fmt::format("on the host: {} are more than {} has room for at a time",
+                       describe_bytes(static_cast<std::uint64_t>(least_bytes(node))), name);
   }
 
   double least_bytes(const Node& node) const {
@@ -521,6 +535,7 @@ class Placer {
   std::vector<Kind> kind_;
   std::vector<std::optional<DeviceId>> pins_;    // as they are asked for
   std::vector<std::optional<DeviceId>> pinned_;  // as they are obeyed
+  std::vector<bool> for_inside_;                 // loops that are pinned by something inside
   std::vector<DeviceId> at_;
   double seconds_ = 0;
 };

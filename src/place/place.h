@@ -1,8 +1,10 @@
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,6 +19,8 @@ struct PlaceTrace {
   std::vector<std::uint32_t> reason_of;  // per node of the placed graph: index into reasons
   double seconds = 0;                    // predicted for one call, one task after the other
   std::size_t transfers = 0;
+  /// Likewise, in the bodies of loops that are on a device.
+  std::vector<std::pair<std::shared_ptr<const Graph>, PlaceTrace>> bodies;
 
   const std::string& reason(std::uint32_t node) const { return reasons[reason_of[node]]; }
 };

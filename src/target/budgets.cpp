@@ -22,10 +22,16 @@ BudgetText parse_budget_text(std::string_view text, std::string_view what) {
     if (!text.empty() && (part.empty() || equal == 0 || equal + 1 == part.size()))
       fail(Fault::Value, fmt::format("{}{}'{}' is no budget", what, what.empty() ? "" : ": ", part),
            "write \"4GiB\", or one for each device: \"opencl:0=3GiB,cpu=8GiB\"");
+    const std::string_view name = part.substr(0, equal);
+    for (const auto& named : budgets.of)
+      if (equal != std::string_view::npos && named.first == name)
+        fail(Fault::Value,
+             fmt::format("{}{}{} has two budgets", what, what.empty() ? "" : ": ", name),
+             "give it one");
     if (equal == std::string_view::npos)
       budgets.each = parse_bytes(part, what);
     else
-      budgets.of.emplace_back(part.substr(0, equal), parse_bytes(part.substr(equal + 1), what));
+      budgets.of.emplace_back(name, parse_bytes(part.substr(equal + 1), what));
     at = end + 1;
   }
   return budgets;

@@ -1,6 +1,7 @@
 // Work that nobody can stop, on a thread of its own: waiting, interrupts, what a terminal shows.
 #include "base/driver_work.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -49,16 +50,30 @@ TEST(DriverWork, AnInterruptEndsTheWaitAndNotTheWork) {
   end_driver_work();  // the thread itself, too
 }
 
-void stolen(int) {}
+using Handler = void (*)(int);
+
+/// Code that is loaded late, as that of drivers. Nobody calls it.
+Handler of_a_driver() {
+  void* const library = dlopen("libBrokenLocale.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const code = library ? dlsym(library, "__ctype_get_mb_cur_max") : nullptr;
+  EXPECT_NE(code, nullptr);
+  return reinterpret_cast<Handler>(code);
+}
+void of_a_user(int) {}
+
+Handler handler_now() {
+  struct sigaction now;
+  sigaction(SIGUSR2, nullptr, &now);
+  return now.sa_handler;
+}
 
 TEST(DriverWork, HandlersOfSignalsArePutBackWhileItRuns) {
-  struct sigaction before, now;
-  sigaction(SIGUSR2, nullptr, &before);
+  const Handler before = handler_now();
   std::promise<void> go;
   const auto work = started([&](DriverWork&) {
-    std::signal(SIGUSR2, stolen);
+    std::signal(SIGUSR2, of_a_driver());
     go.get_future().wait();
-    std::signal(SIGUSR2, stolen);
+    std::signal(SIGUSR2, of_a_driver());
   });
   for (int check = 2; check < 100; ++check) {
     try {
@@ -66,14 +81,37 @@ TEST(DriverWork, HandlersOfSignalsArePutBackWhileItRuns) {
       work->wait();
     } catch (const InterruptedError&) {
     }
-    sigaction(SIGUSR2, nullptr, &now);
-    if (now.sa_handler == before.sa_handler) break;
+    if (handler_now() == before) break;
   }
-  EXPECT_EQ(now.sa_handler, before.sa_handler);
+  EXPECT_EQ(handler_now(), before);
   go.set_value();
   work->wait();
-  sigaction(SIGUSR2, nullptr, &now);
-  EXPECT_EQ(now.sa_handler, before.sa_handler);
+  EXPECT_EQ(handler_now(), before);
+}
+
+TEST(DriverWork, HandlersThatUsersSetWhileItRunsStay) {
+  const Handler before = handler_now();
+  std::promise<void> begun, go;
+  const auto work = started([&](DriverWork&) {
+    begun.set_value();
+    go.get_future().wait();
+    std::signal(SIGUSR2, of_a_driver());
+  });
+  begun.get_future().wait();
+  for (const Handler set : {Handler(SIG_IGN), Handler(of_a_user)}) {
+    std::signal(SIGUSR2, set);
+    try {
+      const InterruptProbe probe(3);
+      work->wait();
+    } catch (const InterruptedError&) {
+    }
+    EXPECT_EQ(handler_now(), set);
+  }
+  go.set_value();
+  work->wait();
+  end_driver_work();
+  EXPECT_EQ(handler_now(), of_a_user);  // it comes back, and not the one before
+  std::signal(SIGUSR2, before);
 }
 
 /// What is written to stderr, as a terminal gets it.

@@ -167,6 +167,41 @@ TEST_F(PutOnDevice, InLoopsAndInSlicesOfABatch) {
   expect_close(sliced.call({b})[0], whole.call({b})[0]);
 }
 
+TEST_F(PutOnDevice, ALoopOverAValueThatWasPutThereIsThereAsAWhole) {
+  Expr w;
+  {
+    const OnDevice there("sim:1");
+    w = shared(random_array({4, 4}, 1), "w");
+  }
+  const Expr start = matrix("start");
+  const auto body = [&](const Expr&, const std::vector<Expr>&, const std::vector<Expr>& s) {
+    return LoopStep{{tanh(dot(s[0], w))}, {}};
+  };
+  Function f = function({start}, loop(body, {}, {start}, Expr(5)).states[0]);
+  const Array a = random_array({3, 4}, 2);
+  f.call({a});
+  const std::uint64_t in = sims[1]->copied_in(), out = sims[1]->copied_out();
+  f.call({a});
+  EXPECT_EQ(sims[1]->copied_in() - in, 12 * 4u);
+  EXPECT_EQ(sims[1]->copied_out() - out, 12 * 4u);
+  EXPECT_NE(f.explain().find("placement in a loop"), std::string::npos);
+}
+
+TEST_F(PutOnDevice, ABlockAroundACallChangesNothing) {
+  Expr x = matrix("x"), w = shared(random_array({4, 4}, 8), "w"), h;
+  {
+    const OnDevice there("sim:0");
+    h = tanh(dot(x, w));
+  }
+  const Expr gradient = grad(mean(sum(h, {1})), w);
+  const Array a = random_array({6, 4}, 9);
+  Function outside = function({x}, gradient, {.micro_batches = 2});
+  const auto expected = commands(outside, {a});
+  const OnDevice here("cpu");
+  Function inside = function({x}, gradient, {.micro_batches = 2});
+  EXPECT_EQ(commands(inside, {a}), expected);
+}
+
 TEST_F(PutOnDevice, SavedExpressionsKeepTheirDevices) {
   Expr x = matrix("x"), h;
   {

@@ -648,3 +648,14 @@ def test_random_programs():
         got, want = there(*program.values), reference(*program.values)
         for k, item in enumerate(outputs):
             compare(f"program {seed}, output {k}", got[k], item.v, want[k], tolerance(program))
+
+
+def test_budgets_of_the_process_name_devices_that_are_there():
+    for wrong, what in (
+        ({"opncl:0": "3GiB"}, "there is no device 'opncl:0'"),
+        ("moon=1GiB", "there is no device 'moon'"),
+        ("cpu=1GiB,cpu=2GiB", "cpu has two budgets"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            snug.config.memory = wrong
+    assert snug.config.memory is None

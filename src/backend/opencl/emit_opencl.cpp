@@ -42,10 +42,7 @@ std::string identity(ReduceOp op, DType t) {
 class Emitter {
  public:
   Emitter(const KernelSpec& spec, const OpenClMapping& mapping)
-      : s_(spec),
-        m_(mapping),
-        divisors_(divisor_axes(spec, mapping)),
-        expr_(spec, mapping.pairs) {}
+      : s_(spec), m_(mapping), divisors_(divisor_axes(spec, mapping)), expr_(spec, mapping.pairs) {}
 
   OpenClText emit() {
     OpenClText text;

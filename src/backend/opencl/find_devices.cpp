@@ -11,8 +11,10 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "backend/opencl/ask_drivers.h"
@@ -142,6 +144,17 @@ struct Answers {
   }
 };
 
+/// Each driver counts its own platforms alone: numbers go on after those of drivers before it, with
+/// which it is loaded. `platforms`: how many have a name so far.
+void count_on(std::span<OpenClFound> devices, std::map<std::string, std::size_t>& platforms) {
+  const std::map<std::string, std::size_t> before = platforms;
+  for (OpenClFound& f : devices) {
+    if (const auto there = before.find(f.platform); there != before.end())
+      f.platform_number += there->second;
+    platforms[f.platform] = std::max(platforms[f.platform], f.platform_number + 1);
+  }
+}
+
 /// Each driver in a child of its own, all at the same time.
 Answers ask_one_by_one(const std::vector<std::string>& files, const std::string& devices_folder) {
   Answers out;
@@ -150,11 +163,14 @@ Answers ask_one_by_one(const std::vector<std::string>& files, const std::string&
   for (const std::string& file : files)
     children.push_back(std::make_unique<Asking>(devices_folder, DriverFolder({file})));
   std::vector<std::string> good;
+  std::map<std::string, std::size_t> platforms;
   for (std::size_t k = 0; k < files.size(); ++k) {
     const Json said = children[k]->answer(end);
     const std::string name = std::filesystem::path(files[k]).filename();
     if (said.is_object()) {
+      const std::size_t before = out.devices.size();
       out.add(said);
+      count_on(std::span(out.devices).subspan(before), platforms);
       good.push_back(files[k]);
     } else {
       out.add_trouble(fmt::format("the OpenCL driver of {} {}", name, children[k]->failure()));

@@ -20,6 +20,17 @@
 namespace snug {
 namespace {
 
+/// Drivers mean memory by these codes while it is taken.
+void check_taken(const OpenClContext& device, cl_int code, const char* call, std::uint64_t bytes,
+                 std::string_view whose) {
+  if (opencl_says_full(code) || code == CL_OUT_OF_RESOURCES)
+    fail_memory({.needed = bytes},
+                fmt::format("{}: no room for {} ({} bytes): {}: {} ({})", device.name(), whose,
+                            bytes, call, opencl_error_name(code), code),
+                "another process may have the memory of the device");
+  device.check(code, call, whose);
+}
+
 /// Blocks of memory of the device behind one range of addresses, filled once: drivers accept more
 /// than there is, and say so when it is used.
 class OpenClMemory : public DeviceMemory {
@@ -63,14 +74,8 @@ class OpenClMemory : public DeviceMemory {
   }
 
  private:
-  /// Drivers mean memory by these codes while it is taken.
   void take(cl_int code, const char* call) const {
-    if (opencl_says_full(code) || code == CL_OUT_OF_RESOURCES)
-      fail_memory({.needed = bytes()},
-                  fmt::format("{}: no room for {} ({} bytes): {}: {} ({})", device_->name(), whose_,
-                              bytes(), call, opencl_error_name(code), code),
-                  "another process may have the memory of the device");
-    device_->check(code, call, whose_);
+    check_taken(*device_, code, call, bytes(), whose_);
   }
   void add_slab(std::uint64_t at, std::uint64_t bytes) {
     cl_int code = CL_SUCCESS;
@@ -103,17 +108,18 @@ class OpenClMemory : public DeviceMemory {
 /// Memory of the host that the driver allocates, so that copies need no other.
 class OpenClStaging : public StagingMemory {
  public:
-  OpenClStaging(std::shared_ptr<OpenClContext> device, MemoryClaim claim, std::uint64_t bytes)
+  OpenClStaging(std::shared_ptr<OpenClContext> device, MemoryClaim claim, std::uint64_t bytes,
+                std::string_view whose)
       : device_(std::move(device)), claim_(std::move(claim)) {
     cl_int code = CL_SUCCESS;
     memory_ = ClMemory(opencl().clCreateBuffer(
         device_->context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
-    device_->check(code, "clCreateBuffer");
+    check_taken(*device_, code, "clCreateBuffer", bytes, whose);
     ++device_->counts().objects;
     data = static_cast<std::byte*>(opencl().clEnqueueMapBuffer(
         device_->queue(), memory_.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, nullptr,
         nullptr, &code));
-    device_->check(code, "clEnqueueMapBuffer");
+    check_taken(*device_, code, "clEnqueueMapBuffer", bytes, whose);
     this->bytes = bytes;
   }
   ~OpenClStaging() override {
@@ -281,7 +287,7 @@ std::shared_ptr<StagingMemory> OpenClDevice::allocate_staging(std::uint64_t byte
   const auto largest = static_cast<std::uint64_t>(info_.largest_allocation);
   if (largest && bytes > largest)
     return std::make_shared<PlainStaging>(std::move(claim), bytes, whose);
-  return std::make_shared<OpenClStaging>(context_, std::move(claim), bytes);
+  return std::make_shared<OpenClStaging>(context_, std::move(claim), bytes, whose);
 }
 
 std::unique_ptr<CommandQueues> OpenClDevice::open(std::uint32_t marks) {

@@ -83,17 +83,18 @@ void OpenClKernels::build(const OpenClKernel& wanted) {
   for (;;) {
     std::shared_ptr<DriverWork> work;
     Some ours;
+    std::function<void(DriverWork&)> job;
     {
       const std::lock_guard lock(mutex_);
       if (wanted.is_made()) return;
       if (!work_ || work_->is_done()) {
         ours = take_waiting(wanted);
-        work_ = std::make_shared<DriverWork>();
+        job = [self = shared_from_this(), ours](DriverWork& w) { self->build_all(ours, w); };
+        work_ = std::make_shared<DriverWork>();  // nothing fails before it starts: others wait
       }
       work = work_;
     }
-    if (!ours.empty())
-      work->start([self = shared_from_this(), ours](DriverWork& w) { self->build_all(ours, w); });
+    if (job) work->start(std::move(job));
     if (!work->wait(std::chrono::seconds(2), context_->patience()))
       context_->lose(fmt::format("its compiler has not answered for {} s; asked for: {}",
                                  std::chrono::duration<double>(context_->patience()).count(),
