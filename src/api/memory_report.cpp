@@ -137,7 +137,7 @@ std::string describe_floor(const MemoryUse& use) {
 }
 
 std::string describe_device(const MemoryReport::OnDevice& use) {
-  std::string text = fmt::format("  on {}:\n", use.name) + describe_variables(use);
+  std::string text = fmt::format("\n  on {}:\n", use.name) + describe_variables(use);
   text += describe_arena(use, "in one block, or in as few as the device allows");
   text += row("peak", use.peak, use.peak_step.empty() ? "" : "at " + use.peak_step);
   if (!use.alive.empty()) text += list_alive(use.alive);

@@ -4,6 +4,7 @@
 
 #include "autodiff/grad.h"
 #include "base/origin_marks.h"
+#include "conformance.h"
 #include "error_of.h"
 #include "expr_eval.h"
 #include "ops/rows.h"
@@ -89,7 +90,7 @@ TEST(Autodiff, EveryElementwiseRow) {
       Array a = f64({2, 3}, 11 + static_cast<unsigned>(k), op->samples.low, op->samples.high);
       given.push_back({inputs.back(), a});
     }
-    check_twice(apply(*op, inputs), given, 1e-5, op->name.data());
+    check_twice(apply(*op, inputs, testing::sample_attrs(*op)), given, 1e-5, op->name.data());
   }
 }
 

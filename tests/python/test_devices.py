@@ -659,3 +659,11 @@ def test_budgets_of_the_process_name_devices_that_are_there():
         with pytest.raises(ValueError, match=what):
             snug.config.memory = wrong
     assert snug.config.memory is None
+
+
+def test_a_budget_of_a_device_that_is_not_planned_for():
+    command = [TOOL, "plan", "lenet", "--memory", "opencl:0=1GiB"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and done.stdout == ""
+    assert "--memory opencl:0=1GiB: it is not planned for opencl:0" in done.stderr
+    assert "give --device opencl:0, or a budget of cpu" in done.stderr

@@ -242,6 +242,13 @@ void check_options(const PlanOptions& o) {
                            "the batch",
                            o.micro_batches, o.batch),
                fmt::format("give at most --micro-batch {}, or a larger --batch", o.batch));
+  for (const auto& [device, bytes] : snug::parse_budget_text(o.memory, "--memory").of)
+    if (device != "cpu" && device != o.device)
+      snug::fail(snug::Fault::Value,
+                 fmt::format("plan: --memory {}={}: it is not planned for {}", device,
+                             snug::amount_to_type(bytes), device),
+                 fmt::format("give --device {}, or a budget of {}", device,
+                             o.device.empty() ? "cpu" : o.device));
   if (!o.memory.empty()) return;
   const std::string what = o.fit                ? "--fit"
                            : o.recompute        ? "--recompute"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -13,7 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kBeat = 16;     // commands between two that tell when they are done
-constexpr std::size_t kMostBeats = 32;  // that are not done: display cards end long queues
+constexpr std::size_t kMostBeats = 32;  // that are not done
+/// Of work that is not done: display cards end long queues.
+constexpr std::chrono::duration<double> kMostWork = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -186,7 +189,16 @@ void OpenClQueues::count(Queue queue, std::string_view what) {
   l.beats.push_back(device_->marker(l.queue.get()));
   device_->check(opencl().clFlush(l.queue.get()), "clFlush");
   take_beats();
-  if (l.beats.size() > kMostBeats) await(l.beats[l.beats.size() - kMostBeats].get());
+  if (l.beats.size() <= l.most_beats) return;
+  const Clock::time_point begin = Clock::now();
+  await(l.beats[l.beats.size() - l.most_beats].get());
+  // While a queue is full, one beat is done in the time that another one waits.
+  const double work = std::chrono::duration<double>(Clock::now() - begin) / kMostWork *
+                      static_cast<double>(l.most_beats);
+  if (work > 1)
+    l.most_beats = std::max<std::size_t>(l.most_beats / 2, 1);
+  else if (work < 0.25)
+    l.most_beats = std::min(2 * l.most_beats, kMostBeats);
 }
 
 bool OpenClQueues::is_done(cl_event event) const {

@@ -61,6 +61,7 @@ class OpenClQueues : public CommandQueues {
     ClQueue queue;
     std::uint32_t asked = 0;                // since the last beat
     std::deque<ClEvent> beats;              // one after every kBeat commands
+    std::size_t most_beats = 2;             // unfinished ones that are not waited for
     std::deque<std::string_view> commands;  // that are not known to be done
   };
   Line& line(Queue queue) { return lines_[queue]; }

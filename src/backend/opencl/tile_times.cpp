@@ -105,7 +105,7 @@ std::size_t TileTimes::fastest(std::span<const ProductTile> tiles, const Trial& 
         trial.ready(k);
         time(k, 1);
         times[k] = static_cast<int>(std::clamp(kLeast / time(k, 1), 1.0, 64.0));
-      } else if (round == 1 || best[k] < 2 * best[static_cast<std::size_t>(fastest())]) {
+      } else if (round <= 2 || best[k] < 2 * best[static_cast<std::size_t>(fastest())]) {
         best[k] = std::min(best[k], time(k, times[k]));
       }
     }
