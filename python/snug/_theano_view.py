@@ -199,7 +199,6 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
     "grad_scale": "GradScale",
     "stop_gradient": "ZeroGrad",
     "on_device": lambda a, x: _transfer_text(a["device"]),
-    "transfer": lambda a, x: _transfer_text("cpu" if a["device"] == 0 else None),
     "undefined_grad": "UndefinedGrad",
     "sum": _sum_text,
 }
@@ -207,6 +206,8 @@ _NAMES: dict[str, str | Callable[[dict[str, Any], Sequence[_core.Variable]], str
 
 def op_text(op: _core.Op, inputs: Sequence[_core.Variable] = ()) -> str:
     """Theano's name of an op; of the inputs only the types matter."""
+    if op.name == "transfer":  # of placement, so no row
+        return _transfer_text("cpu" if op.attrs["device"] == 0 else None)
     name = _NAMES.get(op.name)
     if name is not None:
         return name if isinstance(name, str) else name(op.attrs, inputs)
