@@ -72,6 +72,7 @@ void DriverWork::run(const std::function<void(DriverWork&)>& work) {
   } catch (...) {
     error_ = std::current_exception();
   }
+  signals.keep();  // before anybody is told
   const std::lock_guard lock(mutex_);
   done_ = true;
   changed_.notify_all();
