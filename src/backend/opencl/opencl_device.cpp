@@ -16,6 +16,7 @@
 #include "base/pages.h"
 #include "kernel/cluster.h"
 #include "target/memory_budget.h"
+#include "target/plain_staging.h"
 
 namespace snug {
 namespace {
@@ -137,23 +138,6 @@ class OpenClStaging : public StagingMemory {
   std::shared_ptr<OpenClContext> device_;
   MemoryClaim claim_;
   ClMemory memory_;
-};
-
-/// More than the driver allocates at a time: pages that copies are slower with.
-class PlainStaging : public StagingMemory {
- public:
-  PlainStaging(MemoryClaim claim, std::uint64_t count, std::string_view whose)
-      : claim_(std::move(claim)), pages_(count, PROT_READ | PROT_WRITE) {
-    if (!pages_.data)
-      fail_memory({.needed = count},
-                  fmt::format("the system refused {} bytes for {}", count, whose));
-    data = pages_.data;
-    bytes = count;
-  }
-
- private:
-  MemoryClaim claim_;
-  Pages pages_;
 };
 
 /// A fused loop nest.

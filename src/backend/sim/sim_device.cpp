@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/pages.h"
 #include "target/memory_budget.h"
+#include "target/plain_staging.h"
 
 namespace snug {
 
@@ -137,23 +138,6 @@ class SimMemory : public DeviceMemory {
 };
 
 namespace {
-
-/// Pages of the host, which end where nothing may be touched.
-class SimStaging : public StagingMemory {
- public:
-  SimStaging(std::uint64_t count, std::string_view whose)
-      : claim_(MemoryClaim::Kind::Arena, count, whose), pages_(count, PROT_READ | PROT_WRITE) {
-    if (!pages_.data)
-      fail_memory({.needed = count},
-                  fmt::format("the system refused {} bytes for {}", count, whose));
-    data = pages_.data;
-    bytes = count;
-  }
-
- private:
-  MemoryClaim claim_;
-  Pages pages_;
-};
 
 /// A kernel by the host's code.
 class SimKernel : public PreparedCall {
@@ -357,7 +341,8 @@ std::shared_ptr<DeviceMemory> SimDevice::allocate(std::uint64_t bytes, std::stri
 
 std::shared_ptr<StagingMemory> SimDevice::allocate_staging(std::uint64_t bytes,
                                                            std::string_view whose) {
-  return std::make_shared<SimStaging>(bytes, whose);
+  return std::make_shared<PlainStaging>(MemoryClaim(MemoryClaim::Kind::Arena, bytes, whose), bytes,
+                                        whose);
 }
 
 std::unique_ptr<CommandQueues> SimDevice::open(std::uint32_t marks) {
